@@ -1,0 +1,40 @@
+# Every target works on a fresh clone with CPython 3.11 or later and pip: it makes .venv and installs what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+JOBS ?= 2
+
+.PHONY: demo test bench format clean
+
+demo: .venv/installed
+	$(BIN)/oldhand demo
+
+test: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(JOBS)
+
+bench: .venv/installed-bench
+	$(BIN)/python -m benchmarks
+
+format: .venv/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/installed-dev: pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@ .venv/installed
+
+.venv/installed-bench: pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable '.[dev,bench]'
+	touch $@ .venv/installed .venv/installed-dev

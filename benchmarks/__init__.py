@@ -1,0 +1,1 @@
+"""Measured against peers: ``python -m benchmarks``, or ``make bench``."""

@@ -1,0 +1,15 @@
+"""The exceptions oldhand raises: one small tree.
+
+Every message names the function, the argument, what was got and where, and what would be right:
+``TabularMDP: probability[12, 3] sums to 0.97, must be 1``.
+"""
+
+from __future__ import annotations
+
+
+class OldhandError(Exception):
+    """The root: ``except OldhandError`` catches everything the library raises on purpose."""
+
+
+class InvalidInputError(OldhandError, ValueError):
+    """An argument is wrong; nothing was built, stored or changed."""

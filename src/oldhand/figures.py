@@ -1,0 +1,49 @@
+"""Drawing primitives. matplotlib is imported when something is drawn, and never needs a screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from oldhand.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def new_figure(width: float = 6.4, height: float = 4.8, **layout: Any) -> tuple[Figure, Any]:
+    """A figure with its axes, outside pyplot: nothing global to close or to leak."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(**layout)
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as its suffix says (.png, the default, .svg or .pdf), making the folder if need be."""
+    path = writable(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def writable(path: str | Path) -> Path:
+    """The path a figure will be written to, or a refusal before any work is done."""
+    path = Path(path)
+    if path.is_dir():
+        raise InvalidInputError(f"cannot write a picture to {path}: it is a folder")
+    if not path.suffix:
+        path = path.with_suffix(".png")
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise InvalidInputError(f"cannot write a picture to {path}: must end in .png, .svg or .pdf")
+    return path
+
+
+def matrix(axes: Axes, values: npt.ArrayLike, *, title: str, rows: str, columns: str, scale: str) -> None:
+    """A matrix as a heat map, dark to bright, with its scale beside it."""
+    image = axes.imshow(values, cmap="viridis", interpolation="nearest")
+    axes.set(title=title, xlabel=columns, ylabel=rows)
+    axes.figure.colorbar(image, ax=axes, label=scale, shrink=0.85)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from oldhand import __version__
+from oldhand.cli import main
+
+STAGES = ("build", "solve", "cross values", "distances", "draw")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def picture(path: Path) -> np.ndarray:
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    return matplotlib.image.imread(path)
+
+
+def test_the_demo_draws_a_picture_and_tells_a_line_for_each_stage(tmp_path):
+    out = tmp_path / "new folder" / "demo.png"
+    result = run("demo", "--out", out)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert len(lines) == len(STAGES) + 1
+    for line, stage in zip(lines, STAGES, strict=False):
+        assert line.startswith(stage)
+        seconds, unit = line.split()[-2:]
+        assert float(seconds) >= 0
+        assert unit == "s"
+    assert lines[-1] == f"picture: {out}"
+    image = picture(out)
+    assert image.shape[0] > 400
+    assert image.shape[1] > 800
+    assert len(np.unique(image.reshape(-1, image.shape[2])[::50], axis=0)) > 50  # heat maps, not an empty sheet
+
+
+def test_quiet_says_only_where_the_picture_is(tmp_path):
+    out = tmp_path / "demo.png"
+    result = run("demo", "--quiet", "--out", out)
+    assert result.exit_code == 0
+    assert result.output == f"picture: {out}\n"
+    assert picture(out).size > 0
+
+
+def test_the_command_runs_as_a_process_and_saves_beside_it_by_default(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "oldhand.cli", "demo", "--quiet"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "picture: oldhand-demo.png\n", "")
+    assert picture(tmp_path / "oldhand-demo.png").size > 0
+
+
+@pytest.mark.parametrize("name", ["file/demo.png", "folder", "demo.xyz"])
+def test_a_path_that_cannot_be_written_gives_one_sentence(tmp_path, name):
+    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    result = run("demo", "--quiet", "--out", tmp_path / name)
+    assert result.exit_code not in (0, None)
+    assert isinstance(result.exception, SystemExit)  # a message, not a traceback
+    assert len(result.output.splitlines()) == 1
+    assert name in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_picture_is_where_the_command_says(tmp_path):
+    result = run("demo", "--quiet", "--out", tmp_path / "no-suffix")
+    assert result.exit_code == 0
+    assert Path(result.output.removeprefix("picture: ").strip()).is_file()
+
+
+def test_the_version_and_the_help_are_there():
+    assert __version__ in run("--version").output
+    for arguments in (["--help"], ["-h"], ["demo", "--help"]):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert "Usage:" in result.output
+    assert "demo" in run("--help").output
+
+
+@pytest.mark.parametrize("arguments", [["demos"], ["demo", "--loud"], ["demo", "--out"]])
+def test_a_wrong_command_line_is_refused_with_code_2(arguments):
+    assert run(*arguments).exit_code == 2

@@ -1,0 +1,91 @@
+"""Compiled equals plain, bit for bit: this file, run as a script, prints the bits of everything the kernels compute.
+
+``NUMBA_DISABLE_JIT=1`` makes every kernel the Python function it is written as.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import reference
+
+from oldhand import TabularMDP, cross_values, evaluate, return_bounds, solve
+from oldhand.compiled import kernel
+
+
+def numbers(mdp: TabularMDP, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Everything the kernels compute about one task."""
+    solution = solve(mdp)
+    policies = [reference.random_policy(rng, mdp, mixed=mixed) for mixed in (False, True, False, True)]
+    twin = TabularMDP(
+        mdp.next_state, 2 * mdp.reward, probability=mdp.probability, terminated=mdp.terminated,
+        gamma=mdp.gamma, start=mdp.start, horizon=mdp.horizon,
+    )  # fmt: skip
+    return {
+        "value": solution.value,
+        "policy": solution.policy,
+        "solution": np.array([solution.start_value, solution.iterations, solution.error_bound]),
+        "evaluate": np.stack([evaluate(mdp, policy) for policy in policies]),
+        "cross values": cross_values([mdp], policies),
+        "shared cross values": cross_values([mdp, twin], policies),
+        "bounds": np.array(return_bounds(mdp)),
+    }
+
+
+def print_bits(seed: int) -> None:
+    """One line for each array: which, and its bytes in hex."""
+    rng = np.random.default_rng(seed)
+    for n_outcomes in (None, 3):
+        for horizon in (None, 7, 150):
+            for n_states, gamma, reach in ((1, 0.9, None), (7, 0.5, None), (40, 0.99, 2), (130, 0.8, 3)):
+                mdp = reference.random_mdp(
+                    rng, n_states, 3, n_outcomes, gamma=gamma, horizon=horizon, reach=reach, ending=0.05
+                )
+                for name, array in numbers(mdp, rng).items():
+                    print(n_outcomes, horizon, n_states, gamma, name, array.tobytes().hex(), sep=",")
+    for length in (1, 3, 10):  # long laps round a cycle: powers of gamma
+        ring = (np.arange(length)[:, None] + 1) % length
+        for horizon in (None, 1, 100, 101, 1003):
+            mdp = TabularMDP(ring, rng.normal(size=(length, 1)), gamma=0.99, horizon=horizon)
+            U = cross_values([mdp], [np.zeros(length, int)])
+            print("ring", length, horizon, U.tobytes().hex(), sep=",")
+    print("compiled", hasattr(kernel(numbers), "py_func"), sep=",")
+
+
+def bits(seed: int, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, __file__, str(seed)],
+        env=os.environ | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def compiled_bits(seed) -> list[str]:
+    return bits(seed, NUMBA_DISABLE_JIT="0")
+
+
+def test_compiled_equals_plain_bit_for_bit(compiled_bits, seed):
+    plain_bits = bits(seed, NUMBA_DISABLE_JIT="1")
+    assert (plain_bits[-1], compiled_bits[-1]) == ("compiled,False", "compiled,True")  # two different things ran
+    assert len(plain_bits) == 2 * 3 * 4 * 7 + 15 + 1
+    pairs = zip(plain_bits[:-1], compiled_bits[:-1], strict=True)
+    assert not [plain[:60] for plain, compiled in pairs if plain != compiled]
+
+
+def test_the_same_seed_gives_the_same_bits(compiled_bits, seed):
+    assert bits(seed, NUMBA_DISABLE_JIT="0") == compiled_bits
+
+
+def test_another_seed_gives_other_bits(compiled_bits, seed):
+    others = bits(seed + 1, NUMBA_DISABLE_JIT="0")[:-1]
+    assert not any(one == other for one, other in zip(compiled_bits, others, strict=False) if ",value," in one)
+
+
+if __name__ == "__main__":
+    print_bits(int(sys.argv[1]))

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oldhand
+
+PACKAGE = Path(oldhand.__file__).parent
+ORDER = (
+    "errors", "compiled", "parallel", "figures", "mdp", "env", "_kernels", "solve", "_cross_kernels", "values",
+    "domains", "demo", "cli",
+)  # fmt: skip
+
+
+def modules() -> dict[str, list[Path]]:
+    """The top modules and packages of oldhand, with their files."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if top != "__init__":
+            found.setdefault(top, []).append(path)
+    return found
+
+
+def imported(source: str) -> set[str]:
+    """The top modules of oldhand that a source imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("oldhand.")}
+
+
+def test_every_module_has_its_place_in_the_order():
+    assert set(modules()) == set(ORDER)
+
+
+@pytest.mark.parametrize("module", ORDER)
+def test_a_module_imports_only_from_those_before_it(module):
+    before = set(ORDER[: ORDER.index(module)])
+    for path in modules()[module]:
+        assert imported(path.read_text()) - {module} <= before, path
+
+
+def test_the_rule_sees_every_way_of_importing():
+    source = "import oldhand.values\nfrom oldhand import solve as s\ndef f():\n    from oldhand.mdp import TabularMDP\n"
+    assert imported(source) == {"values", "solve", "mdp"}
+    assert imported("import numpy\nfrom __future__ import annotations") == set()
+
+
+def test_kernels_need_only_the_decorator():
+    assert imported((PACKAGE / "_kernels.py").read_text()) == {"compiled"}
+    assert imported((PACKAGE / "_cross_kernels.py").read_text()) == {"compiled", "_kernels"}
+
+
+def test_importing_oldhand_draws_nothing_and_registers_the_environments():
+    script = (
+        "import sys, oldhand.cli, gymnasium\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "print(sorted(name for name in gymnasium.registry if name.startswith('oldhand/')))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = ["ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
+    assert done.stdout.strip() == str([f"oldhand/{name}-v0" for name in names])
+
+
+def test_every_public_name_is_there():
+    for name in oldhand.__all__:
+        assert hasattr(oldhand, name)
+    assert sorted(oldhand.__all__) == list(oldhand.__all__)
