@@ -231,8 +231,8 @@ def test_the_same_seed_gives_the_same_repository_and_another_seed_another(seed):
         ({"n_targets": 5}, r"n_targets is 5"),
         ({"n_sequences": 0}, r"n_sequences is 0, must be in 1\.\.240"),
         ({"n_sequences": 241}, r"n_sequences is 241"),
-        ({"n_tasks": 0}, r"n_tasks is 0, must be in 1\.\.32"),
-        ({"n_tasks": 33}, r"n_tasks is 33, must be in 1\.\.32"),
+        ({"n_tasks": 0}, r"n_tasks is 0, must be in 2\.\.32"),
+        ({"n_tasks": 33}, r"n_tasks is 33, must be in 2\.\.32"),
     ],
 )
 def test_a_repository_that_cannot_be_is_refused(rng, changed, message):

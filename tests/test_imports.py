@@ -12,7 +12,7 @@ import oldhand
 PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
     "errors", "compiled", "parallel", "figures", "mdp", "env", "_kernels", "solve", "_cross_kernels", "values",
-    "domains", "demo", "cli",
+    "clustering", "domains", "demo", "cli",
 )  # fmt: skip
 
 

@@ -275,6 +275,31 @@ def test_ties_on_an_open_grid_go_to_the_lowest_move():
     assert solution.iterations < 100
 
 
+@pytest.mark.parametrize("gamma", [0.9, 0.999, 0.9999])
+@pytest.mark.parametrize("tol", [1e-9, 1e-13])
+def test_actions_that_differ_by_rounding_alone_are_ties(rng, gamma, tol):
+    """Two copies of one chain, its states in another order: equal values, but for rounding. Hubs choose a copy."""
+    n, hubs = 15, 30
+    order = rng.permutation(n)
+    next_state, chances, reward = rng.integers(n, size=(n, 3)), rng.random((n, 3)), rng.random((n, 3))
+    chances /= chances.sum(axis=1, keepdims=True)
+    copies = np.empty((2 * n, 2, 3), int), np.empty((2 * n, 2, 3)), np.empty((2 * n, 2, 3))
+    for array, one, other in zip(
+        copies, (next_state, chances, reward), (n + order[next_state], chances, reward), strict=True
+    ):
+        array[:n], array[n + order] = one[:, None], other[:, None]
+    entered = rng.integers(n, size=hubs)
+    doors = np.stack([entered, n + order[entered]], axis=1)
+    doors[::2] = doors[::2, ::-1]  # the lower action leads now to one copy, now to the other
+    mdp = TabularMDP(
+        np.concatenate([copies[0], np.repeat(doors[:, :, None], 3, axis=2)]),
+        np.concatenate([copies[2], np.ones((hubs, 2, 3))]),
+        probability=np.concatenate([copies[1], np.tile([1.0, 0.0, 0.0], (hubs, 2, 1))]),
+        gamma=gamma,
+    )
+    assert solve(mdp, tol=tol).policy.tolist() == [0] * (2 * n + hubs)
+
+
 @pytest.mark.parametrize("factor", [1e-6, 3.0, 1e6])
 def test_scaled_rewards_give_the_same_policy(rng, factor):
     for n_outcomes in (None, 2, 3):

@@ -1,6 +1,21 @@
 """oldhand: lifelong policy reuse in reinforcement learning, with guarantees."""
 
 from oldhand import domains
+from oldhand.clustering import (
+    Assignment,
+    Clustering,
+    LowerBound,
+    Sensitivity,
+    assign,
+    clustering_cost,
+    cost_lower_bound,
+    exhaustive_clustering,
+    greedy_clustering,
+    mhav,
+    regret_bound,
+    search_clusterings,
+    sensitivity,
+)
 from oldhand.env import TabularEnv
 from oldhand.errors import InvalidInputError, OldhandError
 from oldhand.mdp import TabularMDP
@@ -10,17 +25,30 @@ from oldhand.values import Bounds, cross_values, evaluate, model_difference, pol
 __version__ = "0.1.0"
 
 __all__ = [
+    "Assignment",
     "Bounds",
+    "Clustering",
     "InvalidInputError",
+    "LowerBound",
     "OldhandError",
+    "Sensitivity",
     "Solution",
     "TabularEnv",
     "TabularMDP",
+    "assign",
+    "clustering_cost",
+    "cost_lower_bound",
     "cross_values",
     "domains",
     "evaluate",
+    "exhaustive_clustering",
+    "greedy_clustering",
+    "mhav",
     "model_difference",
     "policy_distance",
+    "regret_bound",
     "return_bounds",
+    "search_clusterings",
+    "sensitivity",
     "solve",
 ]

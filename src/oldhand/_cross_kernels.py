@@ -29,7 +29,7 @@ def trajectory(next_state, reward, terminated, gamma, horizon, state, policy):
     """The return of the one trajectory from ``state``; a cycle is found by Brent's method and summed at once.
 
     An anchor is set at steps 1, 2, 4, 8, ...; a trajectory that comes back to it has gone round a cycle of ``length``
-    steps worth ``lap``. n more laps are worth lap * (1 - gamma^(n length)) / (1 - gamma^length).
+    steps worth ``lap``. n more laps are worth lap times the sum of gamma^(i length) over i < n.
     """
     total, discount, steps = 0.0, 1.0, 0
     anchor, lap, lap_discount, length, patience = state, 0.0, 1.0, 0, 1
@@ -51,9 +51,8 @@ def trajectory(next_state, reward, terminated, gamma, horizon, state, policy):
                 if horizon < 0:
                     return total + discount * lap / (1.0 - lap_discount)
                 laps = (horizon - steps) // length
-                skipped = power(gamma, laps * length)
-                total += discount * lap * (1.0 - skipped) / (1.0 - lap_discount)
-                discount *= skipped
+                total += discount * lap * geometric(lap_discount, laps)
+                discount *= power(lap_discount, laps)
                 steps += laps * length
                 searching = False
             elif length == patience:
@@ -71,6 +70,20 @@ def power(base, exponent):
         base *= base
         exponent //= 2
     return result
+
+
+@kernel
+def geometric(x, n):
+    """The sum of x^i over i < n, by doubling: no cancellation however near 1 x is."""
+    total, following, block = 0.0, 1.0, 1.0  # following = x^(terms summed), block = sum of the next 2^b terms, from x^0
+    while n > 0:
+        if n % 2:
+            total += following * block
+            following *= x
+        block *= 1.0 + x
+        x *= x
+        n //= 2
+    return total
 
 
 @kernel
@@ -126,6 +139,27 @@ def reaches_reward(reward, next_state, weight, starts, policy, seen, queue):
     for i in range(size):
         seen[queue[i]] = -1
     return paid
+
+
+@kernel
+def states_met(next_state, weight, starts):
+    """Which states an episode can visit, whatever is done [S]."""
+    n_states = len(next_state)
+    met, queue, size, i = np.zeros(n_states, np.bool_), np.empty(n_states, np.int32), 0, 0
+    for start in starts:
+        met[start] = True
+        queue[size] = start
+        size += 1
+    while i < size:
+        for a in range(next_state.shape[1]):
+            for k in range(next_state.shape[2]):
+                following = next_state[queue[i], a, k]
+                if weight[queue[i], a, k] > 0.0 and not met[following]:
+                    met[following] = True
+                    queue[size] = following
+                    size += 1
+        i += 1
+    return met
 
 
 @kernel
@@ -218,3 +252,5 @@ def occupancies(next_state, weight, gamma, horizon, starts, chances, policies, o
                         following[next_state[s, a, k]] += m * weight[s, a, k]
                     mass[s] = 0.0
             mass, following = following, mass
+            if not mass.any():
+                break

@@ -13,7 +13,9 @@ import numpy as np
 from oldhand.compiled import inlined, kernel
 
 EPS = 2.0**-52
-SETTLED = 1e-3  # relative change of a sweep at which policy iteration takes over
+TINY = 2.0**-1022
+MAX_SWEEPS = 40  # between two rounds of policy iteration
+SETTLED = 0.05  # relative change of a sweep at which policy iteration takes over
 DIRECT_LIMIT = 2000  # elimination holds a square matrix: 32 MB at this many states
 
 
@@ -58,10 +60,14 @@ def improve(reward, next_state, weight, value, margin, policy):
 
 
 @kernel
-def canonical(reward, next_state, weight, value, tie, policy):
-    """Switch each state to its lowest action within ``tie`` of the best; returns the switches and max |T V - V|."""
+def canonical(reward, next_state, weight, value, largest, tie, policy):
+    """Switch each state to its lowest action within ``tie`` of the best; returns the switches and max |T V - V|.
+
+    ``tie`` is relative to the size of what the state's values are summed from, which is at most |V| + ``largest``.
+    """
     n_states, n_actions = reward.shape
     q = np.empty(n_actions)
+    widest = tie * (np.abs(value).max() + largest)
     switches, residual = 0, 0.0
     for s in range(n_states):
         best = -np.inf
@@ -69,13 +75,27 @@ def canonical(reward, next_state, weight, value, tie, policy):
             q[a] = backup(reward, next_state, weight, value, s, a)
             best = max(best, q[a])
         a = 0
-        while q[a] < best - tie:
+        while q[a] < best:
+            if q[a] >= best - widest and q[a] >= best - tie * summed_size(reward, next_state, weight, value, s):
+                break
             a += 1
         residual = max(residual, abs(best - value[s]))
         if a != policy[s]:
             policy[s] = a
             switches += 1
     return switches, residual
+
+
+@kernel
+def summed_size(reward, next_state, weight, value, s):
+    """The largest |R| + sum of weight * |V| over the actions of a state: what rounding in its values is relative to."""
+    largest = 0.0
+    for a in range(reward.shape[1]):
+        size = abs(reward[s, a])
+        for k in range(next_state.shape[2]):
+            size += weight[s, a, k] * abs(value[next_state[s, a, k]])
+        largest = max(largest, size)
+    return largest
 
 
 @kernel
@@ -88,19 +108,21 @@ def own_residual(reward, next_state, weight, value, policy):
 
 
 @kernel
-def solve_model(reward, next_state, weight, gamma, tol, max_sweeps, max_rounds):
-    """The canonical optimal policy of a model: value, policy, iterations, error bound. ``solve`` tells the method."""
+def solve_model(reward, next_state, weight, largest, gamma, tol, max_iterations):
+    """The canonical optimal policy of a model: value, policy, iterations, error bound. ``solve`` tells the method.
+
+    ``largest`` bounds the rewards that the expected ones were summed from.
+    """
     value = np.full(len(reward), lowest_value(reward, gamma))
-    iterations = 0
-    while iterations < max_sweeps:
-        change = sweep(reward, next_state, weight, value, iterations % 2 == 0)
-        iterations += 1
-        if change <= SETTLED * np.abs(value).max():
-            break
     policy = np.zeros(len(reward), np.int32)
-    canonical(reward, next_state, weight, value, tie_of(value, gamma, tol), policy)
-    worth = -np.inf
-    for _ in range(max_rounds):
+    tie = max(0.5 * tol * (1.0 - gamma), 16.0 * EPS / (1.0 - gamma))
+    iterations, worth = 0, -np.inf
+    while iterations < max_iterations:
+        iterations += settle_sweeps(reward, next_state, weight, value)
+        if worth == -np.inf:
+            canonical(reward, next_state, weight, value, largest, tie, policy)
+        else:
+            improve(reward, next_state, weight, value, 0.0, policy)
         chain_value(*chain_of(reward, next_state, weight, policy), gamma, value)
         iterations += 1
         if value.sum() <= worth:  # a round that does not gain was rounding's doing
@@ -108,16 +130,26 @@ def solve_model(reward, next_state, weight, gamma, tol, max_sweeps, max_rounds):
         worth = value.sum()
         if improve(reward, next_state, weight, value, 16.0 * EPS * np.abs(value).max(), policy) == 0:
             break
-    switches, residual = canonical(reward, next_state, weight, value, tie_of(value, gamma, tol), policy)
+    switches, residual = canonical(reward, next_state, weight, value, largest, tie, policy)
     given_away = 0.0
     if switches:
         best = value.copy()
         chain_value(*chain_of(reward, next_state, weight, policy), gamma, value)
         given_away = np.abs(best - value).max()
-    slack = 4.0 * (next_state.shape[2] + 2) * EPS * (np.abs(value).max() + np.abs(reward).max())
+    slack = 4.0 * (next_state.shape[2] + 2) * (EPS * (np.abs(value).max() + largest) + (TINY if largest > 0.0 else 0.0))
     optimal = given_away + (residual + slack) / (1.0 - gamma)
     own = (own_residual(reward, next_state, weight, value, policy) + slack) / (1.0 - gamma)
     return value, policy, iterations, max(optimal, own) * (1.0 + 8.0 * EPS)
+
+
+@kernel
+def settle_sweeps(reward, next_state, weight, value):
+    """Optimal sweeps, backwards and forwards in turn, until one changes little; returns their number."""
+    for i in range(MAX_SWEEPS):
+        change = sweep(reward, next_state, weight, value, i % 2 == 0)
+        if change <= SETTLED * np.abs(value).max():
+            break
+    return i + 1
 
 
 @kernel
@@ -127,13 +159,6 @@ def lowest_value(reward, gamma):
     for s in range(len(reward)):
         lowest = min(lowest, reward[s].max())
     return lowest / (1.0 - gamma)
-
-
-@kernel
-def tie_of(value, gamma, tol):
-    """How much less an action may be worth and still count as equally good: by ``tol``, or by what rounding hides."""
-    scale = np.abs(value).max()
-    return max(0.5 * tol * (1.0 - gamma) * scale, 64.0 * EPS * scale / (1.0 - gamma))
 
 
 @kernel

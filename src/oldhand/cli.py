@@ -18,11 +18,15 @@ def main() -> None:
 
 @main.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("oldhand-demo.png"), show_default=True, help="The picture."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("oldhand-demo.png"),
+    show_default=True,
+    help="The picture (.png, .svg or .pdf); its folder is made if need be.",
 )
 @click.option("--quiet", is_flag=True, help="Print only where the picture is.")
 def demo(out: Path, quiet: bool) -> None:
-    """From 100 tasks to their distances: the windy corridor solved and cross-evaluated."""
+    """Solve and compare 100 windy corridors; draw how they differ."""
     from oldhand import demo as story
     from oldhand.errors import OldhandError
 

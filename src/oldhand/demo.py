@@ -27,18 +27,18 @@ def run(out: Path, stage: Stage) -> Path:
         distance = policy_distance(U)
         bounds = return_bounds(tasks)
     with stage("draw"):
-        figure, (left, right) = figures.new_figure(11, 4.8, ncols=2)
-        figures.matrix(
-            left, U, title="Cross values", rows="task", columns="policy of task", scale="value from the start"
-        )
-        figures.matrix(
-            right, distance, title="Policy distance $d_V$", rows="task", columns="task", scale="largest loss if swapped"
-        )
+        figure, (left, right) = figures.new_figure(11, 5.2, ncols=2)
+        values = "Cross values: a policy pays only for its own goal"
+        figures.matrix(left, U, title=values, rows="task", columns="policy of task", scale="value from the start")
+        losses = "Policy distance $d_V$: near tasks can share a policy"
+        larger = "the larger loss if the two swap policies"
+        figures.matrix(right, distance, title=losses, rows="task", columns="task", scale=larger, colours="magma_r")
         for axes in (left, right):
-            axes.set_xticks(range(0, 100, 10))
-            axes.set_yticks(range(0, 100, 10))
+            goals = [f"goal {goal}" for goal in range(10)]
+            axes.set_xticks(range(5, 105, 10), goals, rotation=60)
+            axes.set_yticks(range(5, 105, 10), goals)
         figure.suptitle(
-            "100 windy corridors: task 10 g + w has its goal in corridor g and wind w / 10; "
-            f"an episode pays {bounds.lower:.2f} to {bounds.upper:.2f}"
+            "100 windy corridors: ten goals, and within each ten winds from still to strong. "
+            f"An episode pays {bounds.lower:.2f} to {bounds.upper:.2f}."
         )
         return figures.save(figure, out)

@@ -6,6 +6,7 @@ the task's horizon itself, so that simulation, evaluation and return bounds agre
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -70,7 +71,7 @@ class TabularEnv(gym.Env[Any, Any]):
         self.action_space = gym.spaces.Discrete(mdp.n_actions)
         self._state, self._steps, self._over = -1, 0, True
 
-    @property
+    @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802  Gymnasium's name
         """Gymnasium's transition table: ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
         columns = _outcome_columns(self.mdp)

@@ -42,8 +42,10 @@ def writable(path: str | Path) -> Path:
     return path
 
 
-def matrix(axes: Axes, values: npt.ArrayLike, *, title: str, rows: str, columns: str, scale: str) -> None:
-    """A matrix as a heat map, dark to bright, with its scale beside it."""
-    image = axes.imshow(values, cmap="viridis", interpolation="nearest")
+def matrix(
+    axes: Axes, values: npt.ArrayLike, *, title: str, rows: str, columns: str, scale: str, colours: str = "viridis"
+) -> None:
+    """A matrix as a heat map with its scale beside it."""
+    image = axes.imshow(values, cmap=colours, interpolation="nearest")
     axes.set(title=title, xlabel=columns, ylabel=rows)
     axes.figure.colorbar(image, ax=axes, label=scale, shrink=0.85)

@@ -86,10 +86,15 @@ class TabularMDP:
         params: Mapping[str, Any] | None = None,
     ) -> None:
         outcomes = _checked_outcomes(next_state, reward, probability, terminated)
+        gamma = _checked_gamma(gamma)
+        if np.abs(outcomes["reward"]).max() > 1e300 * (1 - gamma):
+            raise _refuse(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
+        if params is not None and not isinstance(params, Mapping):
+            raise _refuse(f"params is {params!r}, must be a mapping or None")
         self.__setstate__(
             outcomes
             | _checked_start(start, len(outcomes["next_state"]))
-            | {"gamma": _checked_gamma(gamma), "horizon": _checked_horizon(horizon)}
+            | {"gamma": gamma, "horizon": _checked_horizon(horizon)}
             | {"name": str(name), "params": dict(params or {})}
         )
 
@@ -120,6 +125,11 @@ class TabularMDP:
         distribution[self.start_states] = self.start_probability
         return distribution
 
+    def largest_reward(self) -> float:
+        """The largest |reward| of an outcome that can happen."""
+        possible = self.reward if self.probability is None else self.reward[self.probability > 0]
+        return float(np.abs(possible).max())
+
     def model(self) -> Model:
         """The arrays of one discounted backup, made anew at each call (see ``Model``)."""
         if self.probability is None:
@@ -139,9 +149,11 @@ class TabularMDP:
         """
         if isinstance(env, str):
             env = gym.make(env)
+        if not isinstance(env, gym.Env):
+            raise InvalidInputError(f"from_gymnasium: env is {env!r}, must be an environment or its Gymnasium id")
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping | list) or not len(table):
-            raise InvalidInputError(f"from_gymnasium: {env} has no transition table P; only tabular environments do")
+            raise InvalidInputError(f"from_gymnasium: {env} has no transition table P; give TabularMDP its arrays")
         if horizon == "env":
             caps = (env.spec.max_episode_steps if env.spec else None, getattr(env.unwrapped, "horizon", None))
             cap = min((cap for cap in caps if cap is not None), default=None)
@@ -154,6 +166,10 @@ class TabularMDP:
 
     def to_gymnasium(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
         """This task as an environment (``oldhand/Tabular-v0``), which truncates an episode at the horizon itself."""
+        if render_mode not in (None, "ansi", "rgb_array"):
+            raise InvalidInputError(
+                f"to_gymnasium: render_mode is {render_mode!r}, must be None, 'ansi' or 'rgb_array'"
+            )
         return gym.make("oldhand/Tabular-v0", mdp=self, render_mode=render_mode, disable_env_checker=True).unwrapped
 
     def __repr__(self) -> str:
@@ -259,7 +275,9 @@ def _checked_probability(probability: npt.ArrayLike | None, shape: tuple[int, ..
     if off.any():
         where = _first(off)
         raise _refuse(f"probability{_place(where)} sums to {totals[where]:.12g}, must be 1")
-    return chances
+    totals[np.abs(totals - 1) <= 1e-15 * chances.size / totals.size] = 1.0  # off by rounding alone: kept as given
+    normalised: FloatArray = chances / totals.reshape(shape[:2] + (1,) * (len(shape) - 2))
+    return normalised
 
 
 def _checked_start(start: int | npt.ArrayLike, n_states: int) -> dict[str, Any]:
@@ -278,7 +296,7 @@ def _checked_start(start: int | npt.ArrayLike, n_states: int) -> dict[str, Any]:
     if not abs(chances.sum() - 1) <= PROBABILITY_TOLERANCE:
         raise _refuse(f"start sums to {chances.sum():.12g}, must be 1")
     states = np.flatnonzero(chances)
-    return {"start_states": states.astype(np.int32), "start_probability": chances[states]}
+    return {"start_states": states.astype(np.int32), "start_probability": chances[states] / chances.sum()}
 
 
 def _checked_gamma(gamma: float) -> float:
@@ -290,8 +308,8 @@ def _checked_gamma(gamma: float) -> float:
 def _checked_horizon(horizon: int | None) -> int | None:
     if horizon is None:
         return None
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise _refuse(f"horizon is {horizon!r}, must be a positive number of steps or None")
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon < 2**31:
+        raise _refuse(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
     return int(horizon)
 
 
@@ -300,12 +318,12 @@ def _arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDAr
 
     Shorter lists of outcomes are filled up with outcomes of probability 0.
     """
-    n_states, n_actions = len(table), len(table[0])
+    n_states, n_actions = len(table), len(_entry(table, 0, "P"))
     for s in range(n_states):
-        if len(table[s]) != n_actions:
+        if len(_entry(table, s, "P")) != n_actions:
             got = len(table[s])
             raise InvalidInputError(f"from_gymnasium: P[{s}] has {got} actions, must have {n_actions} as P[0]")
-    n_outcomes = max(len(table[s][a]) for s in range(n_states) for a in range(n_actions))
+    n_outcomes = max(len(_entry(table[s], a, f"P[{s}]")) for s in range(n_states) for a in range(n_actions))
     shape = (n_states, n_actions, n_outcomes)
     arrays: dict[str, npt.NDArray[Any]] = {
         "probability": np.zeros(shape),
@@ -314,8 +332,8 @@ def _arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDAr
         "terminated": np.zeros(shape, np.bool_),
     }
     for s, a in np.ndindex(n_states, n_actions):
-        for k, outcome in enumerate(table[s][a]):
-            if len(outcome) != 4 or int(outcome[1]) != outcome[1]:
+        for k, outcome in enumerate(_entry(table[s], a, f"P[{s}]")):
+            if not isinstance(outcome, tuple | list) or len(outcome) != 4 or not _whole(outcome[1]):
                 raise InvalidInputError(
                     f"from_gymnasium: P[{s}][{a}][{k}] is {outcome!r}, "
                     "must be (probability, next state, reward, terminated) with a whole next state"
@@ -323,3 +341,17 @@ def _arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDAr
             for name, value in zip(arrays, outcome, strict=True):
                 arrays[name][s, a, k] = value
     return arrays
+
+
+def _entry(table: Any, key: int, place: str) -> Any:
+    """One entry of a table keyed 0, 1, 2, ..., or a refusal."""
+    try:
+        return table[key]
+    except (KeyError, IndexError):
+        raise InvalidInputError(
+            f"from_gymnasium: {place} has no entry {key}, must be keyed 0..{len(table) - 1}"
+        ) from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and value == value // 1

@@ -10,6 +10,7 @@ and the directed distance its first half: what task i loses under policy j.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -22,8 +23,9 @@ from oldhand import _kernels as kernels
 from oldhand import parallel
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import PROBABILITY_TOLERANCE, FloatArray, IntArray, Model, TabularMDP, as_array, check_alike, sealed
-from oldhand.solve import MAX_ROUNDS, MAX_SWEEPS, solve
+from oldhand.solve import MAX_ITERATIONS, Solution, solve
 
+SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # occupancies held at once by the shared-dynamics method
 
 
@@ -69,11 +71,14 @@ def cross_values(
     trajectory where the task is deterministic, one occupancy for all tasks that share their dynamics, otherwise only
     the states that the policy reaches.
     """
-    tasks = list(tasks)
+    tasks = _listed(tasks, "cross_values: tasks")
     check_alike(tasks, "cross_values")
     if policies is None:
         policies = parallel.run(_solved_policy, tasks, n_jobs=n_jobs, progress=progress, label="solving")
-    columns = [_checked_policy(p, tasks[0], f"cross_values: policies[{j}]") for j, p in enumerate(policies)]
+    columns = [
+        _checked_policy(p, tasks[0], f"cross_values: policies[{j}]")
+        for j, p in enumerate(_listed(policies, "cross_values: policies"))
+    ]
     if not columns:
         raise InvalidInputError("cross_values: policies is empty, must hold at least one")
     distinct = {(p.ndim, p.tobytes()): p for p in columns}  # tasks often share a policy: it is valued once
@@ -100,6 +105,7 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
 
     ``paired`` says that policy j is task j's own, so that the regret is U[i, i] - U[i, j]; otherwise it is
     max_k U[i, k] - U[i, j]. By default a square U is paired.
+    Differs from the paper: a regret below 0 (a learned policy, a step cap) counts as 0.
     """
     matrix = as_array(U, "policy_distance: U", "iuf").astype(np.float64, copy=False)
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -125,10 +131,12 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
 def return_bounds(tasks: TabularMDP | Iterable[TabularMDP], *, kind: Literal["exact", "paper"] = "exact") -> Bounds:
     """Bounds on the discounted return of one episode of any policy in any of the tasks.
 
-    "exact": over every action and possible outcome, termination and the horizon included, widened by what rounding
-    can add to a simulated return. "paper": R_min / (1 - gamma) and R_max / (1 - gamma).
+    "exact": over every action and possible outcome, termination and the horizon included, rounded outwards by what
+    rounding can add to a simulated return. "paper": R_min / (1 - gamma) and R_max / (1 - gamma), which bound episodes
+    that never end, or that end where rewards have both signs.
+    Differs from the paper: its bounds are far wider than any return of a task whose episodes end.
     """
-    tasks = [tasks] if isinstance(tasks, TabularMDP) else list(tasks)
+    tasks = [tasks] if isinstance(tasks, TabularMDP) else _listed(tasks, "return_bounds: tasks")
     check_alike(tasks, "return_bounds")
     if kind == "paper":
         rate = 1.0 / (1.0 - tasks[0].gamma)
@@ -143,8 +151,9 @@ def return_bounds(tasks: TabularMDP | Iterable[TabularMDP], *, kind: Literal["ex
 def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     """K(k) = (max |R_k - R| + gamma R_max max ||P_k - P||_1) / (1 - gamma)^2, the paper's distance of two models.
 
-    No policy's value differs by more between the two tasks, in any state. R are expected rewards, R_max is their
-    largest size, and ending the episode counts as one more state.
+    No policy's value differs by more between the two tasks, in any state. R are expected rewards.
+    Differs from the paper: R_max is the largest |R|, without which negative rewards break the lemma, and ending the
+    episode counts as one more state.
     """
     from scipy import sparse
 
@@ -167,12 +176,23 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     return float((apart + one.gamma * largest_reward * moved) / (1.0 - one.gamma) ** 2)
 
 
+def _listed(things: Iterable[Any], place: str) -> list[Any]:
+    if not isinstance(things, Iterable):
+        raise InvalidInputError(f"{place} is {things!r}, must be a list")
+    return list(things)
+
+
 def _solved_policy(task: TabularMDP) -> IntArray:
-    return solve(task).policy
+    solution = solve(task)
+    if not solution.converged:
+        warnings.warn(f"cross_values: the policy of {task} is certified only to {solution}", stacklevel=2)
+    return solution.policy
 
 
 def _checked_policy(policy: npt.ArrayLike, mdp: TabularMDP, place: str) -> npt.NDArray[Any]:
     """A policy as int32 [S] or float64 [S, A], or a refusal that names the state."""
+    if isinstance(policy, Solution):
+        raise InvalidInputError(f"{place} is a Solution, must be its policy: pass solution.policy")
     array = as_array(policy, place, None)
     n_states, n_actions = mdp.n_states, mdp.n_actions
     if array.shape == (n_states,) and array.dtype.kind in "iu":
@@ -186,7 +206,7 @@ def _checked_policy(policy: npt.ArrayLike, mdp: TabularMDP, place: str) -> npt.N
         if wrong.any():
             s = int(np.argmax(wrong))
             raise InvalidInputError(f"{place}[{s}] is {probabilities[s].tolist()}, must be probabilities that sum to 1")
-        return probabilities
+        return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
     raise InvalidInputError(
         f"{place} has shape {array.shape} and dtype {array.dtype}, "
         f"must be [{n_states}] integer actions or [{n_states}, {n_actions}] probabilities"
@@ -211,7 +231,7 @@ def _task_blocks(tasks: list[TabularMDP]) -> dict[tuple[int, ...], list[TabularM
     shared: dict[Any, list[int]] = {}
     for i, task in enumerate(tasks):
         key: Any = i
-        if task.probability is not None:
+        if task.probability is not None and (task.horizon is not None or task.gamma <= SHARED_GAMMA):
             arrays = (task.next_state, task.probability, task.terminated, task.start_states, task.start_probability)
             key = (task.horizon, blake2b(b"".join(array.tobytes() for array in arrays)).digest())
         shared.setdefault(key, []).append(i)
@@ -225,8 +245,9 @@ def _block_values(tasks: list[TabularMDP], actions: IntArray, mixed: list[FloatA
         alone = len(tasks) == 1
         values[:, : len(actions)] = _own_values(tasks[0], actions) if alone else _shared_values(tasks, actions)
     for row, task in zip(values, tasks, strict=True):
+        model = task.model()
         for j, policy in enumerate(mixed, len(actions)):
-            row[j] = _reached_values(task, *_under(task.model(), policy))[0]
+            row[j] = _reached_values(task, *_under(model, policy))[0]
     return values
 
 
@@ -277,16 +298,20 @@ def _paid(task: TabularMDP) -> FloatArray:
 
 
 def _choices(task: TabularMDP) -> tuple[FloatArray, IntArray, npt.NDArray[np.bool_]]:
-    """Reward, next state and end [S, A * K] of all that can happen; an impossible outcome repeats a possible one."""
+    """Reward, next state and end [S, A * K] of all that can happen in an episode.
+
+    An impossible outcome repeats a possible one; a state that no episode reaches pays 0 and ends it.
+    """
+    met = cross_kernels.states_met(*task.model()[1:], task.start_states)[:, None]
     if task.probability is None:
-        return task.reward, task.next_state, task.terminated
+        return np.where(met, task.reward, 0.0), task.next_state, task.terminated | ~met
     possible = task.probability > 0
     standing_in = np.where(possible, np.arange(possible.shape[2]), possible.argmax(axis=2, keepdims=True))
 
     def flat(outcomes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.take_along_axis(outcomes, standing_in, axis=2).reshape(task.n_states, -1)
 
-    return flat(task.reward), flat(task.next_state), flat(task.terminated)
+    return np.where(met, flat(task.reward), 0.0), flat(task.next_state), flat(task.terminated) | ~met
 
 
 def _exact_bounds(task: TabularMDP) -> Bounds:
@@ -297,18 +322,19 @@ def _exact_bounds(task: TabularMDP) -> Bounds:
         if task.horizon is None:
             weight = np.where(terminated, 0.0, task.gamma)[:, :, None]
             model = Model.of(sign * reward, next_state[:, :, None], weight)
-            value, _, _, error = kernels.solve_model(*model, task.gamma, 1e-9, MAX_SWEEPS, MAX_ROUNDS)
+            largest = float(np.abs(reward).max())
+            value, _, _, error = kernels.solve_model(*model, largest, task.gamma, 1e-9, MAX_ITERATIONS)
         else:
             choices = (sealed(next_state), sealed(sign * reward), sealed(terminated))
             value = kernels.extreme_returns(*choices, task.gamma, task.horizon)
             error = 0.0
-        extremes.append(sign * float(value[task.start_states].max() + error + _return_rounding(task)))
+        extremes.append(sign * float(value[task.start_states].max() + error + _return_rounding(task, reward)))
     lower, upper = extremes
-    rewards = _paid(task)  # a sum of rewards of one sign keeps that sign, however it is rounded
-    return Bounds(max(lower, 0.0) if rewards.min() >= 0 else lower, min(upper, 0.0) if rewards.max() <= 0 else upper)
+    # a sum of rewards of one sign keeps that sign, however it is rounded
+    return Bounds(max(lower, 0.0) if reward.min() >= 0 else lower, min(upper, 0.0) if reward.max() <= 0 else upper)
 
 
-def _return_rounding(task: TabularMDP) -> float:
+def _return_rounding(task: TabularMDP, reward: FloatArray) -> float:
     """How far rounding can carry a return summed step by step from its exact value.
 
     The n-th term is off by (n + 2) EPS of itself, since gamma^n is a product; each of the steps that still move the
@@ -316,4 +342,4 @@ def _return_rounding(task: TabularMDP) -> float:
     """
     rate = 1.0 / (1.0 - task.gamma)
     steps = 40.0 * rate if task.horizon is None else min(40.0 * rate, task.horizon)
-    return float(np.abs(task.reward).max() * rate * (steps + rate + 4.0) * kernels.EPS)
+    return float(np.abs(reward).max() * rate * (steps + rate + 4.0) * kernels.EPS)

@@ -42,9 +42,9 @@ def task(
         raise InvalidInputError(
             f"coloured_grid.task: weights is {np.asarray(weights).tolist()}, must be two numbers in [0, 1]"
         )
-    paint = colours(size, seed)
+    cells = colours(size, seed)
     next_state = _moved(size)
-    reward = _surroundings(pair[paint]).ravel()[next_state]
+    reward = _surroundings(pair[cells]).ravel()[next_state]
     goal = size * size - 1
     terminated = next_state == goal
     next_state[goal], reward[goal], terminated[goal] = goal, 0.0, True
@@ -63,6 +63,8 @@ def colours(size: int = 10, seed: int = 0) -> npt.NDArray[np.int64]:
     """The colour, 0 or 1, of each cell [size, size]."""
     if not isinstance(size, int | np.integer) or size < 2:
         raise InvalidInputError(f"coloured_grid.colours: size is {size!r}, must be at least 2")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"coloured_grid.colours: seed is {seed!r}, must be a whole number, at least 0")
     return np.random.default_rng(seed).integers(2, size=(size, size))
 
 
@@ -100,7 +102,10 @@ class ColouredGridPicture:
         rows = [["o+"[colour] for colour in row] for row in self.paint]
         rows[-1][-1] = "E"
         rows[state // len(rows)][state % len(rows)] = "A"
-        return "\n".join(" ".join(row) for row in rows) + f"\nweights: o {self.weights[0]:g}, + {self.weights[1]:g}\n"
+        return (
+            "\n".join(" ".join(row) for row in rows)
+            + f"\nagent A, end E; weights: o {self.weights[0]:g}, + {self.weights[1]:g}\n"
+        )
 
     def rgb(self, state: int) -> npt.NDArray[np.uint8]:
         hues = np.array([(225, 120, 20), (120, 70, 190)])

@@ -95,8 +95,13 @@ def repository(
     """Tasks that fall into ``n_sequences`` natural clusters, and each task's group sequence [n_tasks, n_targets].
 
     Draws ``n_sequences`` different sequences of different groups, then ``n_tasks`` different tasks whose v-locations
-    lie in those groups in that order (all there are, if ``n_tasks`` asks for as many).
+    lie in those groups in that order: one for each sequence, the rest at random among all there are.
     """
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidInputError(f"repository: rng is {rng!r}, must be a numpy.random.Generator")
+    for name, value in (("n_tasks", n_tasks), ("n_targets", n_targets), ("n_sequences", n_sequences)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise InvalidInputError(f"repository: {name} is {value!r}, must be a whole number")
     if not 1 <= n_targets <= 4:
         raise InvalidInputError(f"repository: n_targets is {n_targets}, must be in 1..4")
     orders = np.array(list(itertools.permutations(range(16), n_targets)))
@@ -104,13 +109,15 @@ def repository(
         raise InvalidInputError(f"repository: n_sequences is {n_sequences}, must be in 1..{len(orders)}")
     members = groups(complex)
     per_sequence = members.shape[1] ** n_targets
-    if not 1 <= n_tasks <= n_sequences * per_sequence:
+    if not n_sequences <= n_tasks <= n_sequences * per_sequence:
         raise InvalidInputError(
-            f"repository: n_tasks is {n_tasks}, must be in 1..{n_sequences * per_sequence}: "
-            f"{n_sequences} sequences of {n_targets} groups have no more tasks"
+            f"repository: n_tasks is {n_tasks}, must be in {n_sequences}..{n_sequences * per_sequence}: "
+            f"at least one for each of {n_sequences} sequences, and no more than they have"
         )
     chosen = orders[rng.choice(len(orders), n_sequences, replace=False)]
-    drawn = np.sort(rng.choice(n_sequences * per_sequence, n_tasks, replace=False))
+    one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
+    others = np.setdiff1d(np.arange(n_sequences * per_sequence), one_each)
+    drawn = np.sort(np.concatenate([one_each, rng.choice(others, n_tasks - n_sequences, replace=False)]))
     of_sequence, within = np.divmod(drawn, per_sequence)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
     group_sequences = chosen[of_sequence]
@@ -118,13 +125,13 @@ def repository(
 
 
 def _checked(sequence: Sequence[int], n_locations: int) -> list[int]:
-    if not isinstance(sequence, Sequence | np.ndarray):
+    if not isinstance(sequence, Sequence | np.ndarray) or np.ndim(sequence) != 1:
         raise InvalidInputError(f"surveillance.task: sequence is {sequence!r}, must be 1 to 4 v-locations")
     sequence = list(sequence)
     if not 1 <= len(sequence) <= 4:
         raise InvalidInputError(f"surveillance.task: sequence has {len(sequence)} v-locations, must have 1 to 4")
     for i, location in enumerate(sequence):
-        if not isinstance(location, int | np.integer) or not 0 <= location < n_locations:
+        if isinstance(location, bool) or not isinstance(location, int | np.integer) or not 0 <= location < n_locations:
             raise InvalidInputError(
                 f"surveillance.task: sequence[{i}] is {location!r}, must be a v-location in 0..{n_locations - 1}"
             )
@@ -165,7 +172,10 @@ class SurveillancePicture:
             text[cells] = mark
         text[cell] = "A"
         rows = "\n".join(" ".join(row) for row in text.reshape(SIZE, SIZE))
-        return rows + f"\nprogress {progress} of {len(self.sequence)}: next X, stand-ins x, later +\n"
+        return (
+            rows
+            + f"\nprogress {progress} of {len(self.sequence)}: agent A, v-locations o, next X, stand-ins x, later +\n"
+        )
 
     def rgb(self, state: int) -> npt.NDArray[np.uint8]:
         progress, cell = divmod(state, N_CELLS)

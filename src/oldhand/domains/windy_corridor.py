@@ -49,15 +49,15 @@ def task(
     terminating: bool = False,
 ) -> TabularMDP:
     """One task: its goal at the end of corridor ``goal`` (0 in the north), corridors ``corridor`` cells long."""
-    if not isinstance(goal, int | np.integer) or not 0 <= goal < N_CORRIDORS:
+    if isinstance(goal, bool) or not isinstance(goal, int | np.integer) or not 0 <= goal < N_CORRIDORS:
         raise InvalidInputError(f"windy_corridor.task: goal is {goal!r}, must be a corridor in 0..{N_CORRIDORS - 1}")
-    if not isinstance(wind, int | float | np.floating) or not 0 <= wind <= 1:
+    if isinstance(wind, bool) or not isinstance(wind, int | float | np.integer | np.floating) or not 0 <= wind <= 1:
         raise InvalidInputError(f"windy_corridor.task: wind is {wind!r}, must be a probability")
     if not isinstance(corridor, int | np.integer) or corridor < 1:
         raise InvalidInputError(
             f"windy_corridor.task: corridor is {corridor!r}, must be at least 1, a whole number of cells"
         )
-    n_columns = FIRST_CORRIDOR_COLUMN + corridor
+    wind, n_columns = float(wind), FIRST_CORRIDOR_COLUMN + corridor
     moved = _moved(n_columns)
     n_states = len(moved)
     goal_state = goal * n_columns + n_columns - 1
@@ -117,7 +117,10 @@ class WindyCorridorPicture:
         rows = [["."] + ["^"] * 2 + ["-"] * (self.n_columns - 3) for _ in range(N_CORRIDORS)]
         rows[self.goal][-1] = "G"
         rows[state // self.n_columns][state % self.n_columns] = "A"
-        return "\n".join(" ".join(row) for row in rows) + f"\nwind {self.wind:g} north in the columns ^\n"
+        return (
+            "\n".join(" ".join(row) for row in rows)
+            + f"\nagent A, goal G; in the columns ^ pushed north with probability {self.wind:g}\n"
+        )
 
     def rgb(self, state: int) -> npt.NDArray[np.uint8]:
         cells = np.full((N_CORRIDORS, self.n_columns, 3), 245)
