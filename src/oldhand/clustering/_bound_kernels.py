@@ -64,7 +64,7 @@ def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u
     ``best_labels``. Returns the bound (not yet rounded down) and the cheapest partition's sum of radii.
     """
     n_tasks = len(u)
-    worth, chosen = np.empty(len(radius)), np.empty(c, np.int64)
+    worth, chosen = np.empty(len(radius)), np.empty(min(c, len(radius)), np.int64)
     labels, cover = np.empty(n_tasks, np.int32), np.empty(n_tasks)
     best, best_u, step, stalled = -np.inf, u.copy(), 1.0, 0
     for _ in range(iterations):

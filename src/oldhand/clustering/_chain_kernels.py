@@ -8,36 +8,36 @@ from __future__ import annotations
 import numpy as np
 
 from oldhand.clustering._kernels import WORST, bring_forward, cost_of, make_move, try_move
-from oldhand.compiled import kernel
+from oldhand.compiled import inlined, kernel
 
 
 @kernel
 def log_size_probability(k, n, theta):
     """ln PE(k; n, theta), PE = exp(-k theta) (exp(theta) - 1) / (1 - exp(-n theta)) over k = 1 .. n."""
-    return -k * theta + np.log(np.expm1(theta)) - np.log(-np.expm1(-n * theta))
+    return (1 - k) * theta + np.log(-np.expm1(-theta)) - np.log(-np.expm1(-n * theta))
 
 
-@kernel
+@inlined
 def draw_size(n, theta, rng):
     """A number of tasks to move, from PE(.; n, theta), by inversion."""
     return min(n, 1 + int(-np.log1p(rng.random() * np.expm1(-n * theta)) / theta))
 
 
-@kernel
+@inlined
 def log_ratio(c, n_source, n_target, k, theta, log_factorial):
     """ln of reverse over forward probability of moving k of n_source tasks to a cell of n_target (0: a new one).
 
     Forward: 1/c for the source, 1/c for the target (the c - 1 others or a new cell), PE(k; n_source) for k, and one
     of binom(n_source, k) choices. The inverse move takes the same k tasks back.
     """
-    forward = log_size_probability(k, n_source, theta) - log_choices(n_source, k, log_factorial)
     joined = n_target + k
-    backward = log_size_probability(k, joined, theta) - log_choices(joined, k, log_factorial)
     after = c + (1 if n_target == 0 else 0) - (1 if n_source == k else 0)
-    return backward - forward + 2.0 * np.log(c / after)
+    sizes = np.expm1(-n_source * theta) / np.expm1(-joined * theta)  # PE(k; joined) / PE(k; n_source)
+    choices = log_choices(n_source, k, log_factorial) - log_choices(joined, k, log_factorial)
+    return np.log(sizes * (c / after) ** 2) + choices
 
 
-@kernel
+@inlined
 def log_choices(n, k, log_factorial):
     """ln of n over k."""
     return log_factorial[n] - log_factorial[k] - log_factorial[n - k]
@@ -62,10 +62,11 @@ def ladder_step(rung, cost, ladder, weights, up, rng):
         return rung
     to = rung + 1 if rung == 0 or (rung < n_rungs - 1 and rng.random() < up) else rung - 1
     accept = (ladder[rung] - ladder[to]) * cost + weights[to] - weights[rung]
-    return to if np.log(rng.random()) < accept + log_ladder_ratio(rung, to, n_rungs, up) else rung
+    accept += log_ladder_ratio(rung, to, n_rungs, up)
+    return to if accept >= 0.0 or rng.random() < np.exp(accept) else rung
 
 
-@kernel
+@inlined
 def propose(state, theta, log_factorial, rng):
     """Draw the paper's move: source, target (-1: a new cell), k, and ln of reverse over forward probability.
 
@@ -107,7 +108,8 @@ def walk(
             record[1, rung] += 1.0
             if k > 0:
                 new_cost = cost_after(state, trial, source, target, k, distance, directed, kind, size_cost)
-                if np.log(rng.random()) < ladder[rung] * (cost - new_cost) + ratio:
+                accept = ladder[rung] * (cost - new_cost) + ratio
+                if accept >= 0.0 or rng.random() < np.exp(accept):
                     make_move(state, trial, source, target, k, directed)
                     cost = cost_of(state, size_cost, kind)
                     record[2, rung] += 1.0
@@ -119,7 +121,7 @@ def walk(
     return rung, best_cost
 
 
-@kernel
+@inlined
 def cost_after(state, trial, source, target, k, distance, directed, kind, size_cost):
     """The cost if the first k members of ``source`` moved to ``target``; ``trial`` then holds the move."""
     try_move(state, trial, source, target, k, distance, directed, kind)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oldhand.compiled import kernel
+from oldhand.compiled import inlined, kernel
 
 AVERAGE, WORST, MAX_DIAMETER = 0, 1, 2
 
@@ -107,7 +107,7 @@ def measure(state, r, distance, directed, kind):
     state.spread[r] = spread_of(smallest, total, len(members), kind)
 
 
-@kernel
+@inlined
 def spread_of(radius, total, size, kind):
     """A cell's share of the cost: size * radius, its radius, or the sum of its members' eccentricities."""
     return size * radius if kind == AVERAGE else radius if kind == WORST else total
@@ -124,7 +124,7 @@ def cost_of(state, size_cost, kind):
     return size_cost[c] + (total if kind == WORST else total / len(state.label))
 
 
-@kernel
+@inlined
 def bring_forward(state, r, i, place):
     """Swap member ``i`` to ``place`` in its row."""
     other, slot = state.cells[r, place], state.slot[i]
@@ -132,7 +132,7 @@ def bring_forward(state, r, i, place):
     state.slot[i], state.slot[other] = place, slot
 
 
-@kernel
+@inlined
 def try_move(state, trial, source, target, k, distance, directed, kind):
     """Work out moving the first k members of ``source`` to ``target`` (-1: a new cell), into ``trial``."""
     n_left = state.size[source] - k
@@ -150,7 +150,7 @@ def try_move(state, trial, source, target, k, distance, directed, kind):
         summarise(trial.joined_value[:n_joined], n_joined, kind, trial.result[2:])
 
 
-@kernel
+@inlined
 def summarise(values, n_members, kind, result):
     """Radius and spread of a cell from its far values."""
     if n_members == 0:
@@ -163,7 +163,7 @@ def summarise(values, n_members, kind, result):
     result[0], result[1] = smallest, spread_of(smallest, total, n_members, kind)
 
 
-@kernel
+@inlined
 def leave(state, trial, source, k, distance):
     """Eccentricities of the members that stay when the first k of ``source`` go."""
     size = state.size[source]
@@ -181,7 +181,7 @@ def leave(state, trial, source, k, distance):
         trial.left_value[place - k], trial.left_member[place - k] = value, member
 
 
-@kernel
+@inlined
 def join(state, trial, source, target, k, distance):
     """Eccentricities in ``target`` with the first k members of ``source``: the old members first, then the new."""
     size = 0 if target < 0 else state.size[target]

@@ -17,6 +17,7 @@ on integrality, 1e-7 on constraints), and what a violation that large could gain
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -107,8 +108,8 @@ def bound_costs(
         if left > 0 and search.by_c[c] < search.cost:
             search.prove(c, left)
     possible = tuple(search.possible(counts))
-    value = min(search.by_c[c] for c in counts)
-    return LowerBound(min(value, search.cost), possible, sealed(search.by_c), search.cost, search.labels)
+    value = min(search.cost, *(float(search.by_c[c]) for c in counts))
+    return LowerBound(value, possible, sealed(search.by_c), search.cost, search.labels)
 
 
 class _Pairs(NamedTuple):
@@ -259,8 +260,9 @@ def integer_program(
         own = join[task == centre[pair]]
         constraints.append(optimize.LinearConstraint(rows(n_pairs, (used, own, 1.0), (used, used, -1.0)), 0.0, 0.0))
         constraints.append(optimize.LinearConstraint(rows(int(centre.max()) + 1, (centre, used, 1.0)), -np.inf, 1.0))
+    unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))  # HiGHS's tolerances are absolute
     result = optimize.milp(
-        np.concatenate([np.zeros(n_pairs), radius[pair]]),
+        np.concatenate([np.zeros(n_pairs), radius[pair] / unit]),
         constraints=constraints,
         integrality=np.concatenate([np.ones(n_pairs), np.zeros(n_joins)]),
         bounds=optimize.Bounds(0.0, 1.0),
@@ -274,4 +276,4 @@ def integer_program(
         shares = sparse.csr_array((result.x[join], (task, pair)), shape=(n_tasks, n_pairs)).toarray()
         labels[:] = shares.argmax(axis=1)
     bound = result.mip_dual_bound
-    return (-np.inf if bound is None else float(bound)), labels
+    return (-np.inf if bound is None else unit * float(bound)), labels

@@ -38,7 +38,10 @@ def fewest_labels(
     if not covers[:, kept].any(axis=1).all():  # HiGHS ran out of time on the way
         kept = _greedy_cover(covers)
     bound = 1 if result.mip_dual_bound is None else int(np.ceil(result.mip_dual_bound - 1e-6))
-    return distance[:, kept].argmin(axis=1).astype(np.int32), min(bound, len(kept))
+    labels = distance[:, kept].argmin(axis=1).astype(np.int32)
+    if not directed:
+        labels[kept] = np.arange(len(kept))  # a kept task leads its own cell, even where it has a twin
+    return labels, min(bound, len(kept))
 
 
 def _greedy_cover(covers: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

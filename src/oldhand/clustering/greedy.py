@@ -18,7 +18,8 @@ from oldhand.clustering.partition import Clustering
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray
 
-MAX_THRESHOLDS = 256
+MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
+SAMPLED = 2_000_000  # distances looked at to choose them
 
 
 def greedy_clustering(
@@ -48,8 +49,9 @@ def greedy_clustering(
 
 def default_thresholds(distance: FloatArray) -> FloatArray:
     """The distinct distances, or evenly spread quantiles of them."""
-    levels = np.unique(distance)
-    return levels if len(levels) <= MAX_THRESHOLDS else np.quantile(levels, np.linspace(0, 1, MAX_THRESHOLDS))
+    levels = np.unique(distance.ravel()[:: max(1, distance.size // SAMPLED)])
+    most = max(16, min(MAX_THRESHOLDS, MAX_THRESHOLDS * 1000 // len(distance)))
+    return levels if len(levels) <= most else np.quantile(levels, np.linspace(0, 1, most))
 
 
 def greedy_labels(

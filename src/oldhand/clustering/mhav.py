@@ -83,7 +83,8 @@ def minimize(
             new, log_ratio = propose(point, rng)
             there = float(cost(new))
             proposed[rung] += 1
-            if math.log(rng.random() or 5e-324) < rungs[rung] * (here - there) + log_ratio:
+            accept = rungs[rung] * (here - there) + log_ratio
+            if accept >= 0.0 or rng.random() < math.exp(accept):
                 point, here = new, there
                 accepted[rung] += 1
                 if here < best_cost:
@@ -100,7 +101,7 @@ def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: 
     to = rung + 1 if rung == 0 or (rung < last and rng.random() < up) else rung - 1
     accept = (ladder[rung] - ladder[to]) * cost + weights[to] - weights[rung]
     accept += log_ladder_ratio(rung, to, len(ladder), up)
-    return to if math.log(rng.random() or 5e-324) < accept else rung
+    return to if accept >= 0.0 or rng.random() < math.exp(accept) else rung
 
 
 def checked_ladder(caller: str, ladder: npt.ArrayLike) -> FloatArray:

@@ -95,5 +95,8 @@ def _trace(axes: Any, clustering: Clustering) -> None:
         axes.axhline(
             clustering.lower_bound, color="tab:red", linestyle="--", label=f"bound {clustering.lower_bound:.4g}"
         )
-    axes.set(title="Best cost of each restart", xlabel="% of its steps", ylabel="cost", yscale="log")
+    scale = "log" if traces.min() > 0 else "linear"
+    axes.set(title="Best cost of each restart", xlabel="% of its steps", ylabel="cost", yscale=scale)
+    for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        axis("{x:g}")
     axes.legend(loc="upper right")

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ RUNGS = 60
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
-RECOMBINED = 2000  # up to so many tasks the cells of all restarts are recombined
+SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
 
 
 def search_clusterings(
@@ -74,6 +74,8 @@ def search_clusterings(
     matrix = checked_distance("search_clusterings", distance, directed)
     kind_index = checked_kind("search_clusterings", kind, directed)
     _check(matrix, episodes, n_clusters, max_radius, restarts, iterations, variant, theta, time_limit, certify, kind)
+    if not (np.isfinite(certify_seconds) and certify_seconds >= 0):
+        raise InvalidInputError(f"search_clusterings: certify_seconds is {certify_seconds!r}, must be at least 0")
     check_chances("search_clusterings", alpha, beta, up)
     setting = {"episodes": episodes, "span": span, "kind": kind, "directed": directed}
     if max_radius is not None:
@@ -159,20 +161,23 @@ class _Search:
         """Where the restarts begin: the best greedy clustering (unless plain), then random partitions."""
         n_tasks = len(self.distance)
         most = n_clusters or max(1, math.isqrt(n_tasks))
-        starts = [
-            canonical_labels("search_clusterings", rng.integers(most, size=n_tasks), n_tasks) for _ in range(restarts)
-        ]
+        starts: list[npt.NDArray[Any]] = [rng.integers(most, size=n_tasks) for _ in range(restarts)]
         if not self.plain:
             levels = default_thresholds(self.distance)
-            for i in range(-(-restarts // GREEDY_SHARE)):
+            for i in range(-(-restarts // GREEDY_SHARE) if n_tasks <= SMALL else 1):
                 greedy = greedy_labels(self.distance, self.size_cost, self.kind, self.directed, levels, rng)
-                starts[i] = canonical_labels("search_clusterings", greedy, n_tasks)
-        return starts
+                starts[i] = greedy
+        partitions = [canonical_labels("search_clusterings", start, n_tasks) for start in starts]
+        return partitions if n_clusters is None else [_exactly(start, n_clusters, rng) for start in partitions]
 
     def recombine(self, walks: list[_Walk]) -> Labels:
         """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
         best = min(walks, key=lambda walk: walk.cost)
-        if self.plain or self.kind != kernels.AVERAGE or len(self.distance) > RECOMBINED or self.over:
+        if self.plain or self.over:
+            return best.labels
+        if len(self.distance) > SMALL:
+            return descended(self.distance, best.labels, self.directed, self.size_cost, self.kind)[0]
+        if self.kind != kernels.AVERAGE:
             return best.labels
         found = [measure_cells(self.distance, walk.labels, self.directed) for walk in walks]
         pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
@@ -204,7 +209,7 @@ class _Search:
             weights[1:] = np.cumsum(np.diff(self.ladder) * between)
         walker.walk(rung, weights, self.iterations - burn_in)
         labels, cost = walker.best.copy(), walker.best_cost
-        if not self.plain:
+        if not self.plain and len(self.distance) <= SMALL:
             labels, cost = descended(self.distance, labels, self.directed, self.size_cost, self.kind)
             walker.trace[-1] = min(walker.trace[-1], cost)
         return _Walk(labels, cost, walker.trace)
@@ -213,6 +218,20 @@ class _Search:
     def over(self) -> bool:
         """Whether time is up or the user has asked to stop."""
         return self.stop.is_set() or time.perf_counter() > self.deadline
+
+
+def _exactly(labels: Labels, n_clusters: int, rng: np.random.Generator) -> Labels:
+    """A partition with so many cells: the smallest ones merged, or random tasks set apart."""
+    labels = labels.copy()
+    while labels.max() + 1 > n_clusters:
+        sizes = np.bincount(labels)
+        smallest, next_smallest = np.argsort(sizes, kind="stable")[:2]
+        labels[labels == smallest] = next_smallest
+        labels = canonical_labels("search_clusterings", labels, len(labels))
+    while labels.max() + 1 < n_clusters:
+        crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
+        labels[rng.choice(crowded)] = labels.max() + 1
+    return labels
 
 
 class _Walker:
