@@ -11,15 +11,9 @@ from oldhand.clustering._kernels import WORST, bring_forward, cost_of, make_move
 from oldhand.compiled import inlined, kernel
 
 
-@kernel
-def log_size_probability(k, n, theta):
-    """ln PE(k; n, theta), PE = exp(-k theta) (exp(theta) - 1) / (1 - exp(-n theta)) over k = 1 .. n."""
-    return (1 - k) * theta + np.log(-np.expm1(-theta)) - np.log(-np.expm1(-n * theta))
-
-
 @inlined
 def draw_size(n, theta, rng):
-    """A number of tasks to move, from PE(.; n, theta), by inversion."""
+    """How many tasks to move: PE(k; n, theta) = exp(-k theta) (exp(theta) - 1) / (1 - exp(-n theta)), by inversion."""
     return min(n, 1 + int(-np.log1p(rng.random() * np.expm1(-n * theta)) / theta))
 
 

@@ -44,7 +44,7 @@ class Clustering:
     ``representatives[i]`` is the task (directed: the column of the distance matrix) whose policy stands for cell i, and
     ``radii[i]`` the most any member loses by it. ``cost`` is ``size_cost`` + the mean radius (kind "average"), and no
     clustering costs less than ``lower_bound``, which is None until certified. ``traces`` holds the best cost during
-    each restart of the search that found it.
+    each restart of the search that found it. ``distance`` is the caller's matrix, not a copy.
     """
 
     labels: npt.NDArray[np.int32]
@@ -126,7 +126,8 @@ class Clustering:
     def __repr__(self) -> str:
         what = "policies" if self.directed else "tasks"
         parts = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
-        kept = f"{self.n_clusters} of {self.distance.shape[1]} {what} kept, cost {self.cost:.4g}"
+        n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
+        kept = f"{n_kept} of {self.distance.shape[1]} {what} kept, cost {self.cost:.4g}"
         split = f"g {self.size_cost:.3g} + {parts[self.kind]} {self.cost - self.size_cost:.3g}"
         proof = ""
         if self.gap is not None:

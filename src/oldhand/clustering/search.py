@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -92,13 +92,11 @@ def search_clusterings(
         matrix, directed, kind_index, size_cost,
         checked_ladder("search_clusterings", default_ladder(matrix) if ladder is None else ladder),
         variant == "paper", iterations, theta, np.array([alpha, beta, up]),
-        math.inf if time_limit is None else time.perf_counter() + time_limit,
+        math.inf if time_limit is None else time.perf_counter() + time_limit, n_clusters,
     )  # fmt: skip
-    streams = rng.spawn(restarts + 1)
-    starts = search.starts(restarts, streams[-1], n_clusters)
     walks = parallel.run(
         lambda job: search.restart(*job),
-        list(zip(starts, streams[:-1], strict=True)),
+        list(enumerate(rng.spawn(restarts))),
         n_jobs=n_jobs,
         progress=progress,
         label="clustering",
@@ -151,24 +149,25 @@ class _Search:
         theta: float,
         chances: FloatArray,
         deadline: float,
+        n_clusters: int | None,
     ) -> None:
         self.distance, self.directed, self.kind, self.size_cost = distance, directed, kind_index, size_cost
         self.ladder, self.plain, self.iterations, self.theta, self.chances = ladder, plain, iterations, theta, chances
-        self.deadline, self.stop = deadline, threading.Event()
+        self.deadline, self.n_clusters, self.stop = deadline, n_clusters, threading.Event()
         self.log_factorial = np.array([math.lgamma(n + 1) for n in range(len(distance) + 1)])
 
-    def starts(self, restarts: int, rng: np.random.Generator, n_clusters: int | None) -> list[Labels]:
-        """Where the restarts begin: the best greedy clustering (unless plain), then random partitions."""
+    def start(self, index: int, rng: np.random.Generator) -> Labels:
+        """Where restart ``index`` begins: one in four (of many tasks, the first) from a greedy scan, others by chance."""
         n_tasks = len(self.distance)
-        most = n_clusters or max(1, math.isqrt(n_tasks))
-        starts: list[npt.NDArray[Any]] = [rng.integers(most, size=n_tasks) for _ in range(restarts)]
-        if not self.plain:
+        greedy = index % GREEDY_SHARE == 0 if n_tasks <= SMALL else index == 0
+        if greedy and not self.plain and not (index and self.over):
             levels = default_thresholds(self.distance)
-            for i in range(-(-restarts // GREEDY_SHARE) if n_tasks <= SMALL else 1):
-                greedy = greedy_labels(self.distance, self.size_cost, self.kind, self.directed, levels, rng)
-                starts[i] = greedy
-        partitions = [canonical_labels("search_clusterings", start, n_tasks) for start in starts]
-        return partitions if n_clusters is None else [_exactly(start, n_clusters, rng) for start in partitions]
+            labels = greedy_labels(self.distance, self.size_cost, self.kind, self.directed, levels, rng)
+        else:
+            most = self.n_clusters or max(1, math.isqrt(n_tasks))
+            labels = rng.integers(most, size=n_tasks).astype(np.int32)
+        labels = canonical_labels("search_clusterings", labels, n_tasks)
+        return labels if self.n_clusters is None else _exactly(labels, self.n_clusters, rng)
 
     def recombine(self, walks: list[_Walk]) -> Labels:
         """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
@@ -194,9 +193,9 @@ class _Search:
                     labels, cost = made, made_cost
         return labels
 
-    def restart(self, start: Labels, rng: np.random.Generator) -> _Walk:
-        """One walk from ``start``."""
-        walker = _Walker(self, start, rng)
+    def restart(self, index: int, rng: np.random.Generator) -> _Walk:
+        """One walk."""
+        walker = _Walker(self, self.start(index, rng), rng)
         burn_in = 0 if self.plain or len(self.ladder) == 1 else self.iterations // 2
         weights = np.zeros(len(self.ladder))
         rung = 0
@@ -209,7 +208,7 @@ class _Search:
             weights[1:] = np.cumsum(np.diff(self.ladder) * between)
         walker.walk(rung, weights, self.iterations - burn_in)
         labels, cost = walker.best.copy(), walker.best_cost
-        if not self.plain and len(self.distance) <= SMALL:
+        if not self.plain and not self.over and len(self.distance) <= SMALL:
             labels, cost = descended(self.distance, labels, self.directed, self.size_cost, self.kind)
             walker.trace[-1] = min(walker.trace[-1], cost)
         return _Walk(labels, cost, walker.trace)
