@@ -11,7 +11,7 @@ import oldhand
 
 PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
-    "errors", "compiled", "parallel", "figures", "mdp", "env", "_kernels", "solve", "_cross_kernels", "values",
+    "errors", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels", "solve", "_cross_kernels", "values",
     "clustering", "domains", "demo", "cli",
 )  # fmt: skip
 

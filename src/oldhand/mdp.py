@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
+from oldhand.table import arrays_of_table
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -162,7 +163,7 @@ class TabularMDP:
         start = getattr(env.unwrapped, "initial_state_distrib", 0)
         name = env.spec.id if env.spec else type(env.unwrapped).__name__
         params = dict(env.spec.kwargs) if env.spec else {}
-        return cls(**_arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
+        return cls(**arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
 
     def to_gymnasium(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
         """This task as an environment (``oldhand/Tabular-v0``), which truncates an episode at the horizon itself."""
@@ -311,47 +312,3 @@ def _checked_horizon(horizon: int | None) -> int | None:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon < 2**31:
         raise _refuse(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
     return int(horizon)
-
-
-def _arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArray[Any]]:
-    """Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]`` as four arrays.
-
-    Shorter lists of outcomes are filled up with outcomes of probability 0.
-    """
-    n_states, n_actions = len(table), len(_entry(table, 0, "P"))
-    for s in range(n_states):
-        if len(_entry(table, s, "P")) != n_actions:
-            got = len(table[s])
-            raise InvalidInputError(f"from_gymnasium: P[{s}] has {got} actions, must have {n_actions} as P[0]")
-    n_outcomes = max(len(_entry(table[s], a, f"P[{s}]")) for s in range(n_states) for a in range(n_actions))
-    shape = (n_states, n_actions, n_outcomes)
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "probability": np.zeros(shape),
-        "next_state": np.zeros(shape, np.int64),
-        "reward": np.zeros(shape),
-        "terminated": np.zeros(shape, np.bool_),
-    }
-    for s, a in np.ndindex(n_states, n_actions):
-        for k, outcome in enumerate(_entry(table[s], a, f"P[{s}]")):
-            if not isinstance(outcome, tuple | list) or len(outcome) != 4 or not _whole(outcome[1]):
-                raise InvalidInputError(
-                    f"from_gymnasium: P[{s}][{a}][{k}] is {outcome!r}, "
-                    "must be (probability, next state, reward, terminated) with a whole next state"
-                )
-            for name, value in zip(arrays, outcome, strict=True):
-                arrays[name][s, a, k] = value
-    return arrays
-
-
-def _entry(table: Any, key: int, place: str) -> Any:
-    """One entry of a table keyed 0, 1, 2, ..., or a refusal."""
-    try:
-        return table[key]
-    except (KeyError, IndexError):
-        raise InvalidInputError(
-            f"from_gymnasium: {place} has no entry {key}, must be keyed 0..{len(table) - 1}"
-        ) from None
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and value == value // 1

@@ -80,7 +80,7 @@ def cost_lower_bound(
     known = np.zeros(len(matrix), np.int32)
     if labels is not None:
         known = canonical_labels("cost_lower_bound", labels, len(matrix))
-    size_cost = np.array([regret_bound(c, episodes, span) for c in range(len(matrix) + 1)])
+    size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
     return bound_costs(matrix, size_cost, directed, known, time_limit)
 
 

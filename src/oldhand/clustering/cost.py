@@ -50,7 +50,7 @@ def clustering_cost(
     kind_index = checked_kind("clustering_cost", kind, directed)
     cells = canonical_labels("clustering_cost", labels, len(matrix))
     check_setting("clustering_cost", episodes, span)
-    size_cost = np.array([regret_bound(c, episodes, span) for c in range(len(matrix) + 1)])
+    size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
     state = filled(matrix, cells, directed, kind_index)
     return float(kernels.cost_of(state, size_cost, kind_index))
 

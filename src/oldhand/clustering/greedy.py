@@ -42,7 +42,7 @@ def greedy_clustering(
         raise InvalidInputError(
             "greedy_clustering: thresholds must be a list of at least one number that is at least 0"
         )
-    size_cost = np.array([regret_bound(c, episodes, span) for c in range(len(matrix) + 1)])
+    size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
     labels = greedy_labels(matrix, size_cost, kernels.AVERAGE, directed, levels, rng)
     return Clustering.from_labels(matrix, labels, episodes=episodes, span=span, directed=directed)
 

@@ -157,7 +157,7 @@ class _Search:
         self.log_factorial = np.array([math.lgamma(n + 1) for n in range(len(distance) + 1)])
 
     def start(self, index: int, rng: np.random.Generator) -> Labels:
-        """Where restart ``index`` begins: one in four (of many tasks, the first) from a greedy scan, others by chance."""
+        """Where restart ``index`` begins: one in four (of many tasks: the first) from a greedy scan."""
         n_tasks = len(self.distance)
         greedy = index % GREEDY_SHARE == 0 if n_tasks <= SMALL else index == 0
         if greedy and not self.plain and not (index and self.over):
