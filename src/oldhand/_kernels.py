@@ -19,6 +19,13 @@ SETTLED = 0.05  # relative change of a sweep at which policy iteration takes ove
 DIRECT_LIMIT = 2000  # elimination holds a square matrix: 32 MB at this many states
 
 
+@kernel
+def overwrite(target, source):
+    """target[:] = source, which compiles fifty times as fast as that line would."""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
 @inlined
 def backup(reward, next_state, weight, value, s, a):
     """Q(s, a) under ``value``."""
@@ -157,7 +164,10 @@ def lowest_value(reward, gamma):
     """A value below V* everywhere from which backups only rise: what the worst state's best action pays, for ever."""
     lowest = 0.0
     for s in range(len(reward)):
-        lowest = min(lowest, reward[s].max())
+        best = reward[s, 0]
+        for a in range(reward.shape[1]):
+            best = max(best, reward[s, a])
+        lowest = min(lowest, best)
     return lowest / (1.0 - gamma)
 
 
@@ -287,7 +297,7 @@ def finite_value(reward, next_state, weight, horizon, value):
     value[:] = 0.0
     following = np.empty_like(value)
     for _ in range(horizon):
-        following[:] = value
+        overwrite(following, value)
         moved = False
         for s in range(len(reward)):
             v = reward[s]
@@ -305,7 +315,7 @@ def extreme_returns(next_state, reward, terminated, gamma, horizon):
     n_states, n_choices = next_state.shape
     value, following = np.zeros(n_states), np.zeros(n_states)
     for _ in range(horizon):
-        following[:] = value
+        overwrite(following, value)
         moved = False
         for s in range(n_states):
             best = -np.inf

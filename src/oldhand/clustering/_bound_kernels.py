@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from oldhand._kernels import overwrite
 from oldhand.compiled import kernel
 
 
@@ -46,10 +47,11 @@ def least(worth, first, symmetric, c, chosen):
         candidates = np.empty(len(first) - 1, np.int64)
         for j in range(len(candidates)):
             candidates[j] = first[j] + np.argmin(worth[first[j] : first[j + 1]])
-        ranks = np.argsort(worth[candidates], kind="mergesort")[:c]
-        chosen[:] = candidates[ranks]
+        ranks = np.argsort(worth[candidates], kind="mergesort")
+        for place in range(len(chosen)):
+            chosen[place] = candidates[ranks[place]]
     else:
-        chosen[:] = np.argsort(worth, kind="mergesort")[:c]
+        overwrite(chosen, np.argsort(worth, kind="mergesort"))
     total = 0.0
     for p in chosen:
         total += worth[p]
@@ -73,16 +75,16 @@ def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u
         total = partition_of(distance, centre, radius, symmetric, chosen, labels)
         if total < best_sum:
             best_sum = total
-            best_labels[:] = labels
+            overwrite(best_labels, labels)
             target = min(target, total)
         if best == -np.inf or bound > best + 1e-9 * abs(best):
             best, stalled = bound, 0
-            best_u[:] = u
+            overwrite(best_u, u)
         else:
             stalled += 1
             if stalled == 20:
                 step, stalled = 0.6 * step, 0
-                u[:] = best_u
+                overwrite(u, best_u)
         if step < 1e-5 or best >= target:
             break
         cover[:] = 1.0
@@ -97,7 +99,7 @@ def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u
         length = step * max(target - bound, 1e-4 * abs(target)) / norm
         for i in range(n_tasks):
             u[i] = max(0.0, u[i] + length * cover[i])
-    u[:] = best_u
+    overwrite(u, best_u)
     return best, best_sum
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from oldhand._kernels import overwrite
 from oldhand.clustering._kernels import WORST, bring_forward, cost_of, make_move, try_move
 from oldhand.compiled import inlined, kernel
 
@@ -109,7 +110,7 @@ def walk(
                     record[2, rung] += 1.0
                     if cost < best_cost:
                         best_cost = cost
-                        best[:] = state.label
+                        overwrite(best, state.label)
         record[0, rung] += 1.0
         record[3, rung] += cost
     return rung, best_cost

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oldhand._kernels import overwrite
 from oldhand.compiled import inlined, kernel
 
 AVERAGE, WORST, MAX_DIAMETER = 0, 1, 2
@@ -251,10 +252,10 @@ def make_move(state, trial, source, target, k, directed):
         state.cells[source, place], state.slot[i] = i, place
     state.size[target], state.size[source] = size + k, n_left
     if directed:
-        n_columns = state.far_value.shape[1]
-        state.far_value[source], state.far_member[source] = trial.left_value[:n_columns], trial.left_member[:n_columns]
-        state.far_value[target] = trial.joined_value[:n_columns]
-        state.far_member[target] = trial.joined_member[:n_columns]
+        overwrite(state.far_value[source], trial.left_value)
+        overwrite(state.far_member[source], trial.left_member)
+        overwrite(state.far_value[target], trial.joined_value)
+        overwrite(state.far_member[target], trial.joined_member)
     else:
         for place in range(n_left):
             i = state.cells[source, place]

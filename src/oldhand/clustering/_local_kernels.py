@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from oldhand._kernels import overwrite
 from oldhand.clustering._chain_kernels import cost_after
 from oldhand.clustering._kernels import bring_forward, cost_of, fill, make_move
 from oldhand.compiled import kernel
@@ -31,6 +32,12 @@ def threshold_labels(distance, order, threshold, directed):
 
 
 @kernel
+def cost_alone(state, trial, source, target, distance, directed, kind, size_cost):
+    """The cost if the first member of ``source`` moved to ``target``; ``trial`` then holds the move."""
+    return cost_after(state, trial, source, target, 1, distance, directed, kind, size_cost)
+
+
+@kernel
 def descend(state, trial, distance, directed, kind, size_cost):
     """Move single tasks to the cell, or the new cell, that lowers the cost most, until none does; returns the cost."""
     cost = cost_of(state, size_cost, kind)
@@ -46,11 +53,11 @@ def descend(state, trial, distance, directed, kind, size_cost):
                 target = state.rows[place] if place < c else -1
                 if target == source or (target < 0 and state.size[source] == 1):
                     continue
-                new_cost = cost_after(state, trial, source, target, 1, distance, directed, kind, size_cost)
+                new_cost = cost_alone(state, trial, source, target, distance, directed, kind, size_cost)
                 if new_cost < best_cost:
                     best_target, best_cost = target, new_cost
             if best_target != source:
-                cost_after(state, trial, source, best_target, 1, distance, directed, kind, size_cost)
+                cost_alone(state, trial, source, best_target, distance, directed, kind, size_cost)
                 make_move(state, trial, source, best_target, 1, directed)
                 cost = cost_of(state, size_cost, kind)
                 improved = True
@@ -68,7 +75,7 @@ def cheapest_of_all(state, distance, directed, kind, size_cost, best):
         cost = cost_of(state, size_cost, kind)
         if cost < best_cost:
             best_cost = cost
-            best[:] = labels
+            overwrite(best, labels)
         i = n_tasks - 1
         while i > 0 and labels[i] > highest[i - 1]:
             i -= 1
