@@ -90,7 +90,7 @@ def crossing() -> Iterator[Row]:
 def crossing_row(name: str, tasks: list[TabularMDP], *, dense: bool, sample: int, goal: int) -> Row:
     """All N^2 entries by us; by QuantEcon a loop over ``sample`` of them, time scaled up."""
     policies = [solve(task).policy for task in tasks]
-    ours = seconds(lambda: cross_values(tasks, policies), 5) / len(tasks) ** 2
+    ours = seconds(lambda: cross_values(tasks, policies), 10) / len(tasks) ** 2
     pairs = np.random.default_rng(1).integers(len(tasks), size=(sample, 2))
     problems = {i: discrete_dp(tasks[i], dense) for i in np.unique(pairs[:, 0]).tolist()}
     sigmas = [np.append(policy, 0) for policy in policies]
