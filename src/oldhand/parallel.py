@@ -28,7 +28,7 @@ def run(
 
     Threads suit jobs that spend their time in kernels, which release the GIL. The order of the results, and the
     results themselves, do not depend on the number of workers. Ctrl-C calls ``on_interrupt``, after which jobs should
-    end by themselves, early, and every result is still returned.
+    end by themselves, early, and every result is still returned; on one worker the jobs themselves meet Ctrl-C.
     """
     workers = worker_count(n_jobs)
     if workers == 1:

@@ -6,13 +6,14 @@ the mean of what tasks pay.
 
 1. *Prices.* Put a price u_i >= 0 on covering task i. Whatever u, no clustering into c cells pays less than
    sum_i u_i + (the c least worths of pairs), a pair's worth being what its members pay less what they are priced at,
-   with the best members: a closed form (``_bound_kernels``). Subgradient ascent raises it, in milliseconds.
+   with the best members: a closed form (``_bound_kernels``). Subgradient ascent raises it.
 2. *Elimination.* Numbers of cells whose bound exceeds the best known cost are impossible; so are pairs whose inclusion
    would lift the bound above it.
 3. *Proof.* What is left is a small integer program; HiGHS solves it or bounds it further.
 
-Prices bound in floating point with every rounding error charged against the bound; HiGHS works to tolerances (1e-6
-on integrality, 1e-7 on constraints), and what a violation that large could gain is charged too.
+Prices bound in floating point with every rounding error charged against the bound. HiGHS works to tolerances (1e-6
+on integrality, 1e-7 on constraints): a part in a million of the prices and radii is charged for them, and a bound that
+rests on HiGHS holds up to these tolerances.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from oldhand.clustering import _bound_kernels as kernels
 from oldhand.clustering._kernels import AVERAGE
 from oldhand.clustering.cost import canonical_labels, check_setting, checked_distance, regret_bound
 from oldhand.clustering.greedy import descended
+from oldhand.clustering.partition import relative_gap
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray, sealed
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
 HIGHS_TOLERANCE = 1e-6
+SLICE = 30_000_000  # pairs priced between looks at the clock, about a second
 MAX_VARIABLES = 400_000  # larger integer programs are not tried
 
 
@@ -54,8 +57,8 @@ class LowerBound:
 
     @property
     def gap(self) -> float:
-        """How far the best known cost may be above the optimum, relative to that cost."""
-        return (self.cost - self.value) / self.cost if self.cost > 0 else 0.0
+        """How far the best known cost may be above the optimum, relative to the optimum."""
+        return relative_gap(self.cost, self.value)
 
     def __repr__(self) -> str:
         possible = ", ".join(map(str, self.possible_c))
@@ -100,7 +103,7 @@ def bound_costs(
     counts = counts or range(1, len(distance) + 1)
     for iterations, fresh in ((ROUND, False), (ROUND, True), (5 * ROUND, False)):
         for c in search.possible(counts):
-            search.raise_prices(c, iterations, fresh)
+            search.raise_prices(c, iterations, fresh, deadline)
             if time.perf_counter() > deadline:
                 break
     for c in sorted(search.possible(counts), key=lambda c: search.by_c[c]):
@@ -150,17 +153,20 @@ class _Bounding:
         """The numbers of cells whose bound does not exceed the best cost known."""
         return [c for c in counts if self.by_c[c] <= self.cost]
 
-    def raise_prices(self, c: int, iterations: int, fresh: bool = False) -> None:
+    def raise_prices(self, c: int, iterations: int, fresh: bool = False, deadline: float = math.inf) -> None:
         """Step 1 for c cells, from equal prices or from the best of the nearest c; may meet a better clustering."""
         target = self.n_tasks * (self.cost - self.size_cost[c])
         nearest = min(self.prices, key=lambda known: abs(known - c), default=None)
         u = np.full(self.n_tasks, max(target, 0.0) / self.n_tasks)
         if nearest is not None and not fresh:
             u = self.prices[nearest].copy()
-        labels = np.zeros(self.n_tasks, np.int32)
-        kernels.ascend(
-            *self.pairs, self.distance, not self.directed, c, max(target, 0.0), u, iterations, labels, np.inf
-        )
+        labels, cheapest, done = np.zeros(self.n_tasks, np.int32), np.inf, 0
+        while done < iterations and (done == 0 or time.perf_counter() < deadline):
+            steps = min(iterations - done, max(1, SLICE // len(self.pairs.radius)))
+            _, cheapest = kernels.ascend(
+                *self.pairs, self.distance, not self.directed, c, max(target, 0.0), u, steps, labels, cheapest
+            )
+            done += steps
         self._offer(labels)
         bounds = self._bounds(u)
         if c not in self.prices or bounds[c] > self.by_c[c]:
@@ -187,15 +193,19 @@ class _Bounding:
     def prove(self, c: int, seconds: float) -> None:
         """Steps 2 and 3 for c cells: what clustering costs less than the best known?"""
         keep = self._surviving(c)
-        members = [np.flatnonzero(self.distance[:, self.pairs.centre[p]] <= self.pairs.radius[p]) for p in keep]
-        if sum(map(len, members)) + len(keep) > MAX_VARIABLES:
+        near, _, _, centre, radius = self.pairs
+        if len(keep) > MAX_VARIABLES:
             return
+        sizes = [int(np.searchsorted(near[centre[p]], radius[p], side="right")) for p in keep]
+        if sum(sizes) + len(keep) > MAX_VARIABLES:
+            return
+        members = [np.flatnonzero(self.distance[:, centre[p]] <= radius[p]) for p in keep]
         bound, labels = integer_program(
             self.pairs.centre[keep], self.pairs.radius[keep], members, self.n_tasks, c, not self.directed, seconds
         )
         if labels is not None:
             self._offer(labels)
-        charge = HIGHS_TOLERANCE * (self.prices[c].sum() + self.pairs.radius[keep].max(initial=0.0))
+        charge = HIGHS_TOLERANCE * (self.prices[c].sum() + c * radius[keep].max(initial=0.0))
         limit = np.nextafter(self.cost, np.inf)  # pairs left out take part only in clusterings that cost more
         self.by_c[c] = max(self.by_c[c], min(limit, self.size_cost[c] + (bound - charge) / self.n_tasks))
 
@@ -273,7 +283,8 @@ def integer_program(
     labels = None
     if result.x is not None:
         labels = np.zeros(n_tasks, np.int32)
-        shares = sparse.csr_array((result.x[join], (task, pair)), shape=(n_tasks, n_pairs)).toarray()
-        labels[:] = shares.argmax(axis=1)
+        by_share = np.argsort(result.x[join], kind="stable")
+        labels[task[by_share]] = pair[by_share]  # the largest share of a task is written last
     bound = result.mip_dual_bound
-    return (-np.inf if bound is None else unit * float(bound)), labels
+    known = result.status in (0, 1) and bound is not None and np.isfinite(bound)
+    return (unit * float(bound) if known else -np.inf), labels

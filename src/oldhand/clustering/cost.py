@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from oldhand.clustering import _kernels as kernels
 from oldhand.errors import InvalidInputError
-from oldhand.mdp import FloatArray, sealed
+from oldhand.mdp import FloatArray, as_array, sealed
 
 Kind = Literal["average", "worst", "max_diameter"]
 KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")
@@ -84,10 +84,10 @@ def filled(distance: FloatArray, labels: npt.NDArray[np.int32], directed: bool, 
 
 def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> FloatArray:
     """A distance matrix fit for clustering, or a refusal that names the entry."""
-    matrix = np.asarray(distance, np.float64)
+    matrix = as_array(distance, f"{caller}: distance", "iuf").astype(np.float64, copy=False)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInputError(f"{caller}: distance has shape {matrix.shape}, must be [N, N], or [N, M] if directed")
-    for name, bad in (("finite", ~np.isfinite(matrix)), ("at least 0", matrix < 0)):
+    for name, bad in (("finite (below 1e300)", ~(np.abs(matrix) < 1e300)), ("at least 0", matrix < 0)):
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise InvalidInputError(f"{caller}: distance[{i}, {j}] is {matrix[i, j]}, must be {name}")

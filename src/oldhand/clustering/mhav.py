@@ -75,7 +75,7 @@ def minimize(
     visits, proposed, accepted = (np.zeros(len(rungs), np.int64) for _ in range(3))
     seconds = np.zeros(len(rungs))
     for step in range(iterations):
-        begun, at = time.perf_counter(), rung
+        begun = time.perf_counter()
         u = rng.random()
         if u < alpha and len(rungs) > 1:
             rung = _climb(rung, here, rungs, w, up, rng)
@@ -91,7 +91,7 @@ def minimize(
                     best, best_cost = point, here
         trace[step] = best_cost
         visits[rung] += 1
-        seconds[at] += time.perf_counter() - begun
+        seconds[rung] += time.perf_counter() - begun
     return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
 
 

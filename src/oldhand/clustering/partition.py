@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
+
+
+def relative_gap(cost: float, lower_bound: float) -> float:
+    """How far a cost may be above the optimum, relative to the optimum."""
+    if cost <= lower_bound:
+        return 0.0
+    return (cost - lower_bound) / lower_bound if lower_bound > 0 else math.inf
 
 
 class Covered(NamedTuple):
@@ -101,9 +109,7 @@ class Clustering:
     @property
     def gap(self) -> float | None:
         """How far the cost may be above the optimum, relative to it; None until certified."""
-        if self.lower_bound is None:
-            return None
-        return max(0.0, (self.cost - self.lower_bound) / self.cost) if self.cost > 0 else 0.0
+        return None if self.lower_bound is None else relative_gap(self.cost, self.lower_bound)
 
     @property
     def is_optimal(self) -> bool:
@@ -131,7 +137,8 @@ class Clustering:
         split = f"g {self.size_cost:.3g} + {parts[self.kind]} {self.cost - self.size_cost:.3g}"
         proof = ""
         if self.gap is not None:
-            proof = ", proven optimal" if self.is_optimal else f", within {100 * self.gap:.1f}% of optimal"
+            percent = math.ceil(1000 * self.gap) / 10 if self.gap < 10 else math.inf
+            proof = ", proven optimal" if self.is_optimal else f", within {percent:.1f}% of optimal"
         return f"{kept} ({split}){proof}{', interrupted' if self.interrupted else ''}"
 
     def plot(self) -> Figure:
@@ -169,9 +176,10 @@ def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
     columns = clustering.distance.shape[1]
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise InvalidInputError(f"assign: distance_rows has shape {rows.shape}, must be [n, {columns}]")
-    if not (rows >= 0).all():
-        i, j = np.argwhere(~(rows >= 0))[0]
-        raise InvalidInputError(f"assign: distance_rows[{i}, {j}] is {rows[i, j]}, must be at least 0")
+    bad = ~((rows >= 0) & np.isfinite(rows))
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        raise InvalidInputError(f"assign: distance_rows[{i}, {j}] is {rows[i, j]}, must be finite and at least 0")
     losses = rows[:, clustering.representatives]
     cells = losses.argmin(axis=1)
     return Assignment(cells, losses[np.arange(len(rows)), cells])

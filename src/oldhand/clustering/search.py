@@ -69,7 +69,9 @@ def search_clusterings(
     ``episodes`` and ``span`` set g(c, T). Without them, ask for ``n_clusters`` (exactly so many cells, least mean
     radius) or ``max_radius`` (no task loses more, fewest cells). ``certify`` adds a lower bound, looked for during at
     most ``certify_seconds``; a cheaper clustering met there is taken. ``time_limit`` seconds end the search early, as
-    does Ctrl-C: both return the best so far. The result does not depend on ``n_jobs``.
+    does Ctrl-C: both return the best so far. The result does not depend on ``n_jobs``, unless a limit of time cuts it
+    short (recombination has one of its own, 5 s for each of three programs). With ``max_radius`` the answer comes from
+    an integer program, and what sets up walks is not used.
     """
     matrix = checked_distance("search_clusterings", distance, directed)
     kind_index = checked_kind("search_clusterings", kind, directed)
@@ -78,8 +80,10 @@ def search_clusterings(
         raise InvalidInputError(f"search_clusterings: certify_seconds is {certify_seconds!r}, must be at least 0")
     check_chances("search_clusterings", alpha, beta, up)
     setting = {"episodes": episodes, "span": span, "kind": kind, "directed": directed}
+    rungs = checked_ladder("search_clusterings", default_ladder(matrix) if ladder is None else ladder)
     if max_radius is not None:
-        labels, fewest = fewest_labels(matrix, max_radius, directed, certify_seconds)
+        seconds = certify_seconds if time_limit is None else time_limit
+        labels, fewest = fewest_labels(matrix, max_radius, directed, seconds)
         found = Clustering.from_labels(matrix, labels, **setting)  # type: ignore[arg-type]
         return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
     size_cost = size_cost_table("search_clusterings", len(matrix), episodes, span)
@@ -90,8 +94,7 @@ def search_clusterings(
         size_cost = size_cost[n_clusters] + (2.0 * matrix.max() + 1.0) * steps
     search = _Search(
         matrix, directed, kind_index, size_cost,
-        checked_ladder("search_clusterings", default_ladder(matrix) if ladder is None else ladder),
-        variant == "paper", iterations, theta, np.array([alpha, beta, up]),
+        rungs, variant == "paper", iterations, theta, np.array([alpha, beta, up]),
         math.inf if time_limit is None else time.perf_counter() + time_limit, n_clusters,
     )  # fmt: skip
     walks = parallel.run(
@@ -102,10 +105,15 @@ def search_clusterings(
         label="clustering",
         on_interrupt=search.stop.set,
     )
-    labels, lower, possible = search.recombine(walks), None, None
-    if certify:
-        bound = bound_costs(matrix, size_cost, directed, labels, certify_seconds, counts)
-        labels, lower, possible = bound.labels, bound.value, bound.possible_c
+    best = min(walks, key=lambda walk: walk.cost)
+    labels, lower, possible = best.labels, None, None
+    try:
+        labels = search.recombine(walks, best)
+        if certify and not search.stop.is_set():
+            bound = bound_costs(matrix, size_cost, directed, labels, certify_seconds, counts)
+            labels, lower, possible = bound.labels, bound.value, bound.possible_c
+    except KeyboardInterrupt:
+        search.stop.set()
     found = Clustering.from_labels(matrix, labels, **setting)  # type: ignore[arg-type]
     return replace(
         found,
@@ -169,9 +177,8 @@ class _Search:
         labels = canonical_labels("search_clusterings", labels, n_tasks)
         return labels if self.n_clusters is None else _exactly(labels, self.n_clusters, rng)
 
-    def recombine(self, walks: list[_Walk]) -> Labels:
+    def recombine(self, walks: list[_Walk], best: _Walk) -> Labels:
         """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
-        best = min(walks, key=lambda walk: walk.cost)
         if self.plain or self.over:
             return best.labels
         if len(self.distance) > SMALL:
@@ -185,8 +192,12 @@ class _Search:
         members = [np.flatnonzero(self.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
         labels, cost = best.labels, best.cost
         c = int(best.labels.max()) + 1
-        for count in range(max(1, c - 1), min(len(pairs), c + 1) + 1):
-            made = integer_program(centre, radius, members, len(self.distance), count, not self.directed, 5.0)[1]
+        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
+        for count in counts:
+            seconds = min(5.0, self.deadline - time.perf_counter())
+            if seconds <= 0:
+                break
+            made = integer_program(centre, radius, members, len(self.distance), count, not self.directed, seconds)[1]
             if made is not None:
                 made, made_cost = descended(self.distance, made, self.directed, self.size_cost, self.kind)
                 if made_cost < cost:
@@ -194,8 +205,21 @@ class _Search:
         return labels
 
     def restart(self, index: int, rng: np.random.Generator) -> _Walk:
-        """One walk."""
-        walker = _Walker(self, self.start(index, rng), rng)
+        """One walk; Ctrl-C ends it with the best it has met."""
+        walker: _Walker | None = None
+        try:
+            walker = _Walker(self, self.start(index, rng), rng)
+            return self._walk(walker)
+        except KeyboardInterrupt:
+            self.stop.set()
+            labels = np.zeros(len(self.distance), np.int32) if walker is None else walker.best.copy()
+            if walker is None and self.n_clusters is not None:
+                labels = _exactly(labels, self.n_clusters, rng)
+            walker = walker or _Walker(self, labels, rng)
+            return _Walk(labels, walker.best_cost, walker.trace)
+
+    def _walk(self, walker: _Walker) -> _Walk:
+        """The burn-in, the walk and the descent."""
         burn_in = 0 if self.plain or len(self.ladder) == 1 else self.iterations // 2
         weights = np.zeros(len(self.ladder))
         rung = 0
@@ -292,8 +316,10 @@ def _check(
         raise InvalidInputError(f"{caller}: n_clusters and max_radius are both given, must be one question at a time")
     if episodes is None and n_clusters is None and max_radius is None:
         raise InvalidInputError(f"{caller}: give episodes and span, or n_clusters, or max_radius")
-    if n_clusters is not None and not (isinstance(n_clusters, int | np.integer) and 1 <= n_clusters <= len(distance)):
-        raise InvalidInputError(f"{caller}: n_clusters is {n_clusters!r}, must be in 1..{len(distance)}")
+    most = min(distance.shape)
+    whole = isinstance(n_clusters, int | np.integer) and not isinstance(n_clusters, bool)
+    if n_clusters is not None and not (whole and 1 <= n_clusters <= most):
+        raise InvalidInputError(f"{caller}: n_clusters is {n_clusters!r}, must be in 1..{most}")
     if max_radius is not None and not max_radius >= 0:
         raise InvalidInputError(f"{caller}: max_radius is {max_radius!r}, must be at least 0")
     for name, value in (("restarts", restarts), ("iterations", iterations)):
