@@ -111,7 +111,7 @@ class Tasks(Annealer):  # type: ignore[misc]  # simanneal ships no types
     """The same problem for simanneal, from a greedy start: move one task to another's cell or to a new one."""
 
     def __init__(self, case: Instance, seed: int) -> None:
-        self.case, self.rng = case, np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         start = oldhand.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=self.rng)
         self.matrix, n_tasks = start.distance, len(start.distance)
         self.size_cost = oldhand.regret_bound(np.arange(n_tasks + 1), EPISODES, case.span)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from oldhand._kernels import eliminate, settle, sweeps_to_rounding
+from oldhand._kernels import chain_value, sweeps_to_rounding
 from oldhand.compiled import kernel
-
-DIRECT_LIMIT = 1500
 
 
 @kernel
@@ -192,14 +190,10 @@ def reach(next_state, weight, starts, policy, local, states, stack, tried):
 @kernel
 def start_value(reward, next_state, weight, gamma, mass):
     """sum_i mass_i V_i over a small chain without horizon; empties ``mass``."""
-    size, n_outcomes = next_state.shape
-    value = np.zeros(size)
-    if size <= DIRECT_LIMIT and size * size <= 24 * n_outcomes * sweeps_to_rounding(gamma):
-        eliminate(reward, next_state, weight, value)
-    else:
-        settle(reward, next_state, weight, gamma, value)
+    value = np.zeros(len(reward))
+    chain_value(reward, next_state, weight, gamma, value)
     total = 0.0
-    for i in range(size):
+    for i in range(len(reward)):
         total += mass[i] * value[i]
         mass[i] = 0.0
     return total

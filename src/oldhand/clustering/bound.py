@@ -80,6 +80,8 @@ def cost_lower_bound(
     """
     matrix = checked_distance("cost_lower_bound", distance, directed)
     check_setting("cost_lower_bound", episodes, span)
+    if not (np.isfinite(time_limit) and time_limit >= 0):
+        raise InvalidInputError(f"cost_lower_bound: time_limit is {time_limit!r}, must be a number of seconds")
     known = np.zeros(len(matrix), np.int32)
     if labels is not None:
         known = canonical_labels("cost_lower_bound", labels, len(matrix))
@@ -96,8 +98,6 @@ def bound_costs(
     counts: range | None = None,
 ) -> LowerBound:
     """The bound for any cost of the number of cells, size_cost [N + 1]; ``counts`` limits which are looked at."""
-    if not (np.isfinite(time_limit) and time_limit >= 0):
-        raise InvalidInputError(f"cost_lower_bound: time_limit is {time_limit!r}, must be a number of seconds")
     deadline = time.perf_counter() + time_limit
     search = _Bounding(distance, size_cost, directed, labels)
     counts = counts or range(1, len(distance) + 1)

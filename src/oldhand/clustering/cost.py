@@ -51,8 +51,7 @@ def clustering_cost(
     cells = canonical_labels("clustering_cost", labels, len(matrix))
     check_setting("clustering_cost", episodes, span)
     size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
-    state = filled(matrix, cells, directed, kind_index)
-    return float(kernels.cost_of(state, size_cost, kind_index))
+    return partition_cost(matrix, cells, directed, kind_index, size_cost)
 
 
 class Cells(NamedTuple):
@@ -80,6 +79,13 @@ def filled(distance: FloatArray, labels: npt.NDArray[np.int32], directed: bool, 
     state = kernels.new_state(len(distance), distance.shape[1], directed)
     kernels.fill(state, sealed(labels), distance, directed, kind_index)
     return state
+
+
+def partition_cost(
+    distance: FloatArray, labels: npt.NDArray[np.int32], directed: bool, kind_index: int, size_cost: FloatArray
+) -> float:
+    """The cost of a partition 0 .. c - 1 under any cost of the number of cells, size_cost [N + 1]."""
+    return float(kernels.cost_of(filled(distance, labels, directed, kind_index), size_cost, kind_index))
 
 
 def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> FloatArray:

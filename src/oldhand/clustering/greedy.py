@@ -12,6 +12,7 @@ from oldhand.clustering.cost import (
     check_setting,
     checked_distance,
     filled,
+    partition_cost,
     regret_bound,
 )
 from oldhand.clustering.partition import Clustering
@@ -66,7 +67,7 @@ def greedy_labels(
     best, best_cost = np.zeros(len(distance), np.int32), np.inf
     for threshold in thresholds:
         labels = local.threshold_labels(distance, rng.permutation(len(distance)), threshold, directed)
-        cost = kernels.cost_of(filled(distance, labels, directed, kind_index), size_cost, kind_index)
+        cost = partition_cost(distance, labels, directed, kind_index, size_cost)
         if cost < best_cost:
             best, best_cost = labels, cost
     return best

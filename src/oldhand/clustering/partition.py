@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oldhand.clustering import _kernels as kernels
 from oldhand.clustering.cost import (
     Kind,
     canonical_labels,
     check_setting,
     checked_distance,
     checked_kind,
-    filled,
     measure_cells,
+    partition_cost,
     regret_bound,
 )
 from oldhand.errors import InvalidInputError
@@ -84,7 +83,7 @@ class Clustering:
         kind_index = checked_kind("Clustering.from_labels", kind, directed)
         cells = canonical_labels("Clustering.from_labels", labels, len(matrix))
         size_cost = size_cost_table("Clustering.from_labels", len(matrix), episodes, span)
-        cost = float(kernels.cost_of(filled(matrix, cells, directed, kind_index), size_cost, kind_index))
+        cost = partition_cost(matrix, cells, directed, kind_index, size_cost)
         representatives, radii = measure_cells(matrix, cells, directed)
         return cls(
             sealed(cells),
