@@ -19,36 +19,60 @@ from oldhand.clustering import (
 from oldhand.env import TabularEnv
 from oldhand.errors import InvalidInputError, OldhandError
 from oldhand.mdp import TabularMDP
+from oldhand.reuse import (
+    RECOMMENDED,
+    Exp3Transfer,
+    ProbabilisticPolicyReuse,
+    QLearning,
+    RegretBalancing,
+    RegretGuarantee,
+    TransferRun,
+    TsallisINF,
+    decay,
+    plot_curves,
+    transfer,
+)
 from oldhand.solve import Solution, solve
 from oldhand.values import Bounds, cross_values, evaluate, model_difference, policy_distance, return_bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RECOMMENDED",
     "Assignment",
     "Bounds",
     "Clustering",
+    "Exp3Transfer",
     "InvalidInputError",
     "LowerBound",
     "OldhandError",
+    "ProbabilisticPolicyReuse",
+    "QLearning",
+    "RegretBalancing",
+    "RegretGuarantee",
     "Sensitivity",
     "Solution",
     "TabularEnv",
     "TabularMDP",
+    "TransferRun",
+    "TsallisINF",
     "assign",
     "clustering_cost",
     "cost_lower_bound",
     "cross_values",
+    "decay",
     "domains",
     "evaluate",
     "exhaustive_clustering",
     "greedy_clustering",
     "mhav",
     "model_difference",
+    "plot_curves",
     "policy_distance",
     "regret_bound",
     "return_bounds",
     "search_clusterings",
     "sensitivity",
     "solve",
+    "transfer",
 ]

@@ -22,6 +22,15 @@ def new_figure(width: float = 6.4, height: float = 4.8, **layout: Any) -> tuple[
     return figure, figure.subplots(**layout)
 
 
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3b08", "#5e3c99")
+DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def line_style(i: int) -> dict[str, Any]:
+    """The i-th colour and dash: colours that the colour-blind can tell apart, and dashes for those who print."""
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure as its suffix says (.png, the default, .svg or .pdf), making the folder if need be."""
     path = writable(path)

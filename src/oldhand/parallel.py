@@ -32,11 +32,11 @@ def run(
     """
     workers = worker_count(n_jobs)
     if workers == 1:
-        return list(_tracked(map(function, items), len(items), progress, label))
+        return list(tracked(map(function, items), len(items), progress, label))
     pool = ThreadPoolExecutor(workers)
     futures = [pool.submit(function, item) for item in items]
     try:
-        return list(_tracked((future.result() for future in futures), len(items), progress, label))
+        return list(tracked((future.result() for future in futures), len(items), progress, label))
     except KeyboardInterrupt:
         if on_interrupt is None:
             raise
@@ -53,7 +53,8 @@ def worker_count(n_jobs: int) -> int:
     return len(os.sched_getaffinity(0)) if n_jobs == -1 and hasattr(os, "sched_getaffinity") else abs(int(n_jobs))
 
 
-def _tracked(results: Iterable[Result], total: int, progress: bool, label: str) -> Iterable[Result]:
+def tracked(results: Iterable[Result], total: int, progress: bool, label: str) -> Iterable[Result]:
+    """The results as they come, with a bar if asked."""
     if not progress:
         return results
     from rich.progress import track

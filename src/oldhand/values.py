@@ -48,7 +48,7 @@ def evaluate(mdp: TabularMDP, policy: npt.ArrayLike) -> FloatArray:
     """
     if not isinstance(mdp, TabularMDP):
         raise InvalidInputError(f"evaluate: mdp is a {type(mdp).__name__}, must be a TabularMDP")
-    model, actions = _under(mdp.model(), _checked_policy(policy, mdp, "evaluate: policy"))
+    model, actions = _under(mdp.model(), checked_policy(policy, mdp.n_states, mdp.n_actions, "evaluate: policy"))
     value = np.zeros(mdp.n_states)
     chain = kernels.chain_of(*model, actions)
     if mdp.horizon is None:
@@ -76,7 +76,7 @@ def cross_values(
     if policies is None:
         policies = parallel.run(_solved_policy, tasks, n_jobs=n_jobs, progress=progress, label="solving")
     columns = [
-        _checked_policy(p, tasks[0], f"cross_values: policies[{j}]")
+        checked_policy(p, tasks[0].n_states, tasks[0].n_actions, f"cross_values: policies[{j}]")
         for j, p in enumerate(_listed(policies, "cross_values: policies"))
     ]
     if not columns:
@@ -189,12 +189,11 @@ def _solved_policy(task: TabularMDP) -> IntArray:
     return solution.policy
 
 
-def _checked_policy(policy: npt.ArrayLike, mdp: TabularMDP, place: str) -> npt.NDArray[Any]:
+def checked_policy(policy: npt.ArrayLike, n_states: int, n_actions: int, place: str) -> npt.NDArray[Any]:
     """A policy as int32 [S] or float64 [S, A], or a refusal that names the state."""
     if isinstance(policy, Solution):
         raise InvalidInputError(f"{place} is a Solution, must be its policy: pass solution.policy")
     array = as_array(policy, place, None)
-    n_states, n_actions = mdp.n_states, mdp.n_actions
     if array.shape == (n_states,) and array.dtype.kind in "iu":
         if array.min() < 0 or array.max() >= n_actions:
             s = int(np.argmax((array < 0) | (array >= n_actions)))

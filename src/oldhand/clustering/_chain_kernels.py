@@ -68,10 +68,10 @@ def propose(state, theta, log_factorial, rng):
     A cell at random, another one or a new one at random, k from PE, k of the cell's members at random: they become
     the first of its row. k = 0 stands for a proposal to stay.
     """
-    c = state.counts[0]
-    source, target = state.rows[int(rng.random() * c)], state.rows[int(rng.random() * c)]
+    c = state.counts[0]  # below, int64 throughout: a second kind of integer would compile every kernel twice
+    source, target = np.int64(state.rows[int(rng.random() * c)]), np.int64(state.rows[int(rng.random() * c)])
     if target == source:  # the c - 1 others and a new cell are equally likely
-        target = -1
+        target = np.int64(-1)
     n_source = state.size[source]
     k = draw_size(n_source, theta, rng)
     if target < 0 and k == n_source:  # a whole cell moved to a new one is the same partition

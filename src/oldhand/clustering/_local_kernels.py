@@ -34,7 +34,7 @@ def threshold_labels(distance, order, threshold, directed):
 @kernel
 def cost_alone(state, trial, source, target, distance, directed, kind, size_cost):
     """The cost if the first member of ``source`` moved to ``target``; ``trial`` then holds the move."""
-    return cost_after(state, trial, source, target, 1, distance, directed, kind, size_cost)
+    return cost_after(state, trial, source, target, np.int64(1), distance, directed, kind, size_cost)
 
 
 @kernel
@@ -45,12 +45,12 @@ def descend(state, trial, distance, directed, kind, size_cost):
     while improved:
         improved = False
         for i in range(len(state.label)):
-            source = state.label[i]
+            source = np.int64(state.label[i])
             bring_forward(state, source, i, 0)
             c = state.counts[0]
             best_target, best_cost = source, cost - 1e-12 * abs(cost)
             for place in range(c + 1):
-                target = state.rows[place] if place < c else -1
+                target = np.int64(state.rows[place] if place < c else -1)
                 if target == source or (target < 0 and state.size[source] == 1):
                     continue
                 new_cost = cost_alone(state, trial, source, target, distance, directed, kind, size_cost)
@@ -58,7 +58,7 @@ def descend(state, trial, distance, directed, kind, size_cost):
                     best_target, best_cost = target, new_cost
             if best_target != source:
                 cost_alone(state, trial, source, best_target, distance, directed, kind, size_cost)
-                make_move(state, trial, source, best_target, 1, directed)
+                make_move(state, trial, source, best_target, np.int64(1), directed)
                 cost = cost_of(state, size_cost, kind)
                 improved = True
     return cost

@@ -1,0 +1,328 @@
+"""How a selector weighs its arms, draws one, and learns from an episode's return.
+
+A selector is three arrays, so that the episode engine can work on the very state that ``ask`` and ``tell`` work on:
+``arms`` [rows, c + 1], one column to an arm, the learner last; ``memory``, numbers that change; ``settings``, numbers
+that do not. The rows and places are named below. Scalars use libm's exp and log (``math``), which the compiled loops,
+plain Python and C share to the last bit.
+"""
+
+import math
+
+import numpy as np
+
+from oldhand.compiled import kernel
+
+# rows of ``arms``
+ACTIVE = 0  # 1 while the arm may be chosen
+COUNT = 1  # own episodes
+TOTAL = 2  # payoffs of own episodes, summed
+SCORE = 3  # EXP-3: log-weight; Tsallis-INF: estimated loss so far; policy reuse: mean return
+WEIGHT = 4  # EXP-3: exp(log-weight - shift)
+PROBABILITY = 5  # of the latest ask
+DROPPED = 6  # the episode after which the arm was eliminated, -1 while it was not
+DEVIATION = 7  # confidence sequence: sum of (x_n - mean_n)^2
+SLOPE = 8  # sum of lambda_n
+WEIGHTED = 9  # sum of lambda_n x_n
+CHARGE = 10  # sum of (x_n - mean_{n-1})^2 (-ln(1 - lambda_n) - lambda_n)
+N_ROWS = 11
+
+# places in ``memory``
+EPISODE = 0  # episodes told
+PENDING = 1  # the arm asked for and not yet told, or -1
+SHIFT = 2  # EXP-3: what weights are relative to; Tsallis-INF: the normaliser
+CLIPPED = 3  # returns clipped into the bounds
+LEVEL = 4  # balancing: the learner's mean payoff of late
+N_MEMORY = 5
+
+# places in ``settings``
+KIND = 0
+LOWER = 1
+UPPER = 2
+CLIP = 3
+ELIMINATION = 4
+DELTA = 5
+CHECK_EVERY = 6
+RATE = 7  # EXP-3: beta; Tsallis-INF: 1 for reduced variance; policy reuse: temperature; balancing: kappa
+RISE = 8  # policy reuse: what the temperature rises by per episode; balancing: the floor's factor
+N_SETTINGS = 9
+
+EXP3, TSALLIS, BALANCING, SOFTMAX = 0, 1, 2, 3  # KIND
+NONE, PAPER, ANYTIME = 0, 1, 2  # ELIMINATION
+LATELY = 100.0  # episodes that the learner's level is averaged over
+SHIFT_LIMIT = 40.0  # weights stay below exp(40) relative to their shift
+LARGEST_LAMBDA = 0.75
+ROUNDING = 1e-9  # of the bounds' size: a return this little outside is taken for rounding
+
+
+@kernel
+def weigh(arms, memory, settings):
+    """Write the probability of each arm."""
+    kind = settings[KIND]
+    n_arms = arms.shape[1]
+    if kind == EXP3:
+        weigh_exp3(arms, settings[RATE])
+    elif kind == TSALLIS:
+        weigh_tsallis(arms, memory, memory[EPISODE] + 1.0, settings[RATE] != 0.0, n_arms)
+    elif kind == SOFTMAX:
+        weigh_softmax(arms, settings[RATE] + settings[RISE] * memory[EPISODE])
+    else:
+        weigh_balancing(arms, memory, settings)
+
+
+@kernel
+def weigh_exp3(arms, beta):
+    """p_i = (1 - beta) w_i / sum of w over active arms + beta / their number."""
+    total, n_active = 0.0, 0.0
+    for i in range(arms.shape[1]):
+        total += arms[ACTIVE, i] * arms[WEIGHT, i]
+        n_active += arms[ACTIVE, i]
+    scale, floor = (1.0 - beta) / total, beta / n_active
+    for i in range(arms.shape[1]):
+        arms[PROBABILITY, i] = arms[ACTIVE, i] * (scale * arms[WEIGHT, i] + floor)
+
+
+@kernel
+def tsallis_rate(t, reduced):
+    """eta_t = 4 / sqrt(t) with the reduced-variance estimator, 2 / sqrt(t) with importance weights alone."""
+    return (4.0 if reduced else 2.0) / math.sqrt(t)
+
+
+@kernel
+def weigh_tsallis(arms, memory, t, reduced, n_arms):
+    """p_i = 4 (eta_t (L_i - x))^-2 over the first ``n_arms`` arms, x such that they sum to 1.
+
+    The sum f(x) - 1 is increasing and convex below the smallest L, and x lies left of min L - 2 / eta, where the best
+    arm alone has weight 1. So a Newton step from anywhere lands right of x or on it, and from there on they only fall.
+    """
+    eta = tsallis_rate(t, reduced)
+    least = np.inf
+    for i in range(n_arms):
+        if arms[ACTIVE, i] != 0.0:
+            least = min(least, arms[SCORE, i])
+    ceiling = least - 2.0 / eta
+    x = min(memory[SHIFT], ceiling)
+    for _ in range(100):
+        total, slope = 0.0, 0.0
+        for i in range(n_arms):
+            inverse = arms[ACTIVE, i] * 2.0 / (eta * (arms[SCORE, i] - x))
+            total += inverse * inverse
+            slope += inverse * inverse * inverse
+        step = (total - 1.0) / (eta * slope)
+        x = min(x - step, ceiling)
+        if abs(step) <= 1e-13 * (abs(x) + 2.0 / eta):
+            break
+    memory[SHIFT] = x
+    total = 0.0
+    for i in range(n_arms):
+        inverse = arms[ACTIVE, i] * 2.0 / (eta * (arms[SCORE, i] - x))
+        arms[PROBABILITY, i] = inverse * inverse
+        total += arms[PROBABILITY, i]
+    for i in range(n_arms):
+        arms[PROBABILITY, i] /= total
+
+
+@kernel
+def weigh_softmax(arms, temperature):
+    """p_i in proportion to exp(temperature * mean return)."""
+    n_arms = arms.shape[1]
+    greatest, total = -np.inf, 0.0
+    for i in range(n_arms):
+        greatest = max(greatest, arms[SCORE, i])
+    for i in range(n_arms):
+        arms[PROBABILITY, i] = math.exp(temperature * (arms[SCORE, i] - greatest))
+        total += arms[PROBABILITY, i]
+    for i in range(n_arms):
+        arms[PROBABILITY, i] /= total
+
+
+@kernel
+def low_end(arms, i, log_level):
+    """The lower end of a source's confidence sequence."""
+    return (arms[WEIGHTED, i] - log_level - arms[CHARGE, i]) / arms[SLOPE, i]
+
+
+@kernel
+def high_end(arms, i, log_level):
+    """The upper end of a source's confidence sequence."""
+    return (arms[WEIGHTED, i] + log_level + arms[CHARGE, i]) / arms[SLOPE, i]
+
+
+@kernel
+def leaders(arms, log_level):
+    """The largest mean payoff among the sources in play, and the largest one not ruled out."""
+    best, hoped = 0.0, 0.0
+    for i in range(arms.shape[1] - 1):
+        if arms[ACTIVE, i] != 0.0:
+            if arms[COUNT, i] == 0.0:
+                hoped = 1.0
+            else:
+                best = max(best, arms[TOTAL, i] / arms[COUNT, i])
+                hoped = max(hoped, high_end(arms, i, log_level))
+    return best, hoped
+
+
+@kernel
+def weigh_balancing(arms, memory, settings):
+    """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources."""
+    c = arms.shape[1] - 1
+    t = memory[EPISODE] + 1.0
+    own = arms[COUNT, c]
+    others = memory[EPISODE] - own
+    best, hoped = leaders(arms, math.log(c / settings[DELTA]) if c else 0.0)
+    owed = hoped > memory[LEVEL] and others < settings[RISE] * math.pow(c * t * t, 1.0 / 3.0)
+    learner = c == 0 or (not owed and own * best - arms[TOTAL, c] <= settings[RATE] * math.sqrt(t))
+    if learner:
+        for i in range(c):
+            arms[PROBABILITY, i] = 0.0
+    else:
+        weigh_tsallis(arms, memory, others + 1.0, True, c)
+    arms[PROBABILITY, c] = 1.0 if learner else 0.0
+
+
+@kernel
+def draw(arms, u):
+    """The arm that a uniform number falls on; the last possible one where rounding leaves a gap at the top."""
+    reached, last = 0.0, arms.shape[1] - 1
+    for i in range(arms.shape[1]):
+        if arms[PROBABILITY, i] > 0.0:
+            last = i
+            reached += arms[PROBABILITY, i]
+            if u < reached:
+                break
+    return last
+
+
+@kernel
+def choose(arms, memory, settings, u):
+    """Weigh the arms and draw one, which is then pending."""
+    weigh(arms, memory, settings)
+    arm = draw(arms, u)
+    memory[PENDING] = arm
+    return arm
+
+
+@kernel
+def normalised(episode_return, lower, upper):
+    """x = (return - lower) / (upper - lower), which lies in [0, 1] for a return within the bounds."""
+    return (episode_return - lower) / (upper - lower)
+
+
+@kernel
+def outside(episode_return, lower, upper):
+    """Whether a return lies outside the bounds by more than rounding."""
+    slack = ROUNDING * max(abs(lower), abs(upper))
+    return not (lower - slack <= episode_return <= upper + slack)
+
+
+@kernel
+def record(arms, memory, settings, arm, episode_return, likelihood):
+    """Learn from an episode; False, and nothing changed, if its return is outside the bounds and not to be clipped.
+
+    ``likelihood`` [c + 1], or empty: how likely each arm would have been to act as the episode did. Estimates then
+    divide by the total probability of those acts, sum_j p_j likelihood_j, rather than by p_arm.
+    """
+    kind = settings[KIND]
+    lower, upper = settings[LOWER], settings[UPPER]
+    if kind == SOFTMAX:
+        n = arms[COUNT, arm]
+        arms[SCORE, arm] = (arms[SCORE, arm] * n + episode_return) / (n + 1.0)
+        arms[COUNT, arm] += 1.0
+        arms[TOTAL, arm] += episode_return
+    else:
+        if outside(episode_return, lower, upper):
+            if settings[CLIP] == 0.0:
+                return False
+            memory[CLIPPED] += 1.0
+        x = min(max(normalised(episode_return, lower, upper), 0.0), 1.0)
+        estimate(arms, memory, settings, arm, x, likelihood)
+        if (settings[ELIMINATION] == ANYTIME or kind == BALANCING) and arm < arms.shape[1] - 1:
+            extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[DELTA]))
+        arms[COUNT, arm] += 1.0
+        arms[TOTAL, arm] += x
+    memory[EPISODE] += 1.0
+    memory[PENDING] = -1.0
+    if settings[ELIMINATION] != NONE and memory[EPISODE] % settings[CHECK_EVERY] == 0.0:
+        eliminate(arms, settings, memory[EPISODE])
+    return True
+
+
+@kernel
+def estimate(arms, memory, settings, arm, x, likelihood):
+    """Add the unbiased estimate of every arm's payoff, or loss, to its score."""
+    kind, n_arms = settings[KIND], arms.shape[1]
+    if kind == BALANCING:
+        if arm == n_arms - 1:  # the learner keeps its own account
+            memory[LEVEL] += (x - memory[LEVEL]) / min(arms[COUNT, arm] + 1.0, LATELY)
+            return
+        n_arms -= 1
+    chance = arms[PROBABILITY, arm]
+    if len(likelihood):
+        chance = 0.0
+        for i in range(n_arms):
+            chance += arms[PROBABILITY, i] * likelihood[i]
+    if kind == EXP3:
+        for i in range(n_arms) if len(likelihood) else range(arm, arm + 1):
+            share = likelihood[i] if len(likelihood) else 1.0
+            if share > 0.0 and arms[ACTIVE, i] != 0.0:
+                arms[SCORE, i] += settings[RATE] * (x * share / chance) / n_arms
+                reweigh(arms, memory, i)
+        return
+    t = memory[EPISODE] + 1.0
+    reduced = kind == BALANCING or settings[RATE] != 0.0
+    if kind == BALANCING:
+        t -= arms[COUNT, arms.shape[1] - 1]
+    eta = tsallis_rate(t, reduced)
+    for i in range(n_arms):
+        base = 0.5 if reduced and arms[PROBABILITY, i] >= eta * eta else 0.0
+        share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
+        arms[SCORE, i] += (1.0 - x - base) * share / chance + base
+
+
+@kernel
+def reweigh(arms, memory, i):
+    """Renew the weight of an arm whose log-weight grew; all of them if it outgrew the shift."""
+    if arms[SCORE, i] > memory[SHIFT] + SHIFT_LIMIT:
+        memory[SHIFT] = arms[SCORE, i]
+        for j in range(arms.shape[1]):
+            arms[WEIGHT, j] = math.exp(arms[SCORE, j] - memory[SHIFT])
+    else:
+        arms[WEIGHT, i] = math.exp(arms[SCORE, i] - memory[SHIFT])
+
+
+@kernel
+def extend_confidence(arms, i, x, log_level):
+    """One more payoff of source i in its confidence sequence (see ``Exp3Transfer``)."""
+    n = arms[COUNT, i]
+    mean = (0.5 + arms[TOTAL, i]) / (n + 1.0)
+    variance = (0.25 + arms[DEVIATION, i]) / (n + 1.0)
+    slope = min(math.sqrt(2.0 * log_level / (variance * (n + 1.0) * math.log(n + 2.0))), LARGEST_LAMBDA)
+    arms[SLOPE, i] += slope
+    arms[WEIGHTED, i] += slope * x
+    surprise = x - mean
+    arms[CHARGE, i] += surprise * surprise * (-math.log(1.0 - slope) - slope)
+    error = x - (0.5 + arms[TOTAL, i] + x) / (n + 2.0)
+    arms[DEVIATION, i] += error * error
+
+
+@kernel
+def eliminate(arms, settings, t):
+    """Drop each source that another source in play is shown to beat; all are compared as they stood before."""
+    c = arms.shape[1] - 1
+    log_two = math.log(2.0 * c / settings[DELTA]) if c else 0.0
+    log_one = math.log(c / settings[DELTA]) if c else 0.0
+    for k in range(c):
+        if arms[ACTIVE, k] == 0.0 or arms[COUNT, k] == 0.0:
+            continue
+        for j in range(c):
+            in_play = arms[ACTIVE, j] != 0.0 or arms[DROPPED, j] == t
+            if j == k or not in_play or arms[COUNT, j] == 0.0:
+                continue
+            if settings[ELIMINATION] == PAPER:
+                half = 0.5 * (arms[TOTAL, j] / arms[COUNT, j] - arms[TOTAL, k] / arms[COUNT, k])
+                beaten = half > math.sqrt(log_two / (2.0 * min(arms[COUNT, j], arms[COUNT, k])))
+            else:
+                beaten = low_end(arms, j, log_one) > high_end(arms, k, log_one)
+            if beaten:
+                arms[ACTIVE, k] = 0.0
+                arms[DROPPED, k] = t
+                break

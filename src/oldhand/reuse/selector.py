@@ -1,0 +1,286 @@
+"""What all selectors share: ask for an arm, tell its return, keep the state in arrays, write it down as plain JSON.
+
+A selector chooses, before each episode, one of c + 1 arms: the source policies 0 .. c - 1 and the learner, c. It knows
+nothing of tasks: whatever runs an episode (a simulator, a robot, a website) can be driven by ``ask`` and ``tell``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oldhand.errors import InvalidInputError
+from oldhand.mdp import FloatArray
+from oldhand.reuse import _selector_kernels as kernels
+from oldhand.values import Bounds
+
+Elimination = Literal["paper", "anytime", "none"]
+ELIMINATIONS = {"none": kernels.NONE, "paper": kernels.PAPER, "anytime": kernels.ANYTIME}
+NOBODY = np.empty(0)
+
+
+@dataclass(frozen=True)
+class RegretGuarantee:
+    """What is proven about the mean loss per episode over ``episodes`` episodes, in units of return, in expectation.
+
+    None where nothing is proven. ``to_learner`` is about what the learner would have earned in each episode *in the
+    state it was in*; it is never a bound against the learner run alone.
+    """
+
+    episodes: int
+    to_learner: float | None
+    to_each_source: float | None
+    to_best_source: float | None
+    statement: str
+
+    def __str__(self) -> str:
+        return self.statement
+
+
+class Selector:
+    """Base of the selectors: state in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
+
+    name: ClassVar[str]
+    bounded: ClassVar[bool] = True  # whether returns must lie within bounds
+    reuse: tuple[float, float] = (1.0, 1.0)  # (psi, upsilon): how the engine mixes a source with the learner
+
+    def __init__(
+        self,
+        n_sources: int,
+        *,
+        kind: int,
+        bounds: tuple[float, float],
+        clip: bool,
+        elimination: str,
+        delta: float,
+        check_every: int,
+        rate: float,
+        rise: float,
+        rng: np.random.Generator,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self.n_sources = whole(self.name, "n_sources", n_sources, at_least=0)
+        self.bounds = checked_bounds(self.name, bounds)
+        if elimination not in ELIMINATIONS:
+            raise InvalidInputError(
+                f"{self.name}: elimination is {elimination!r}, must be one of {', '.join(ELIMINATIONS)}"
+            )
+        delta = within(self.name, "delta", delta, 0.0, 1.0)
+        self.elimination = "none" if delta == 0.0 else elimination  # in the limit no source is ever eliminated
+        check_every = whole(self.name, "check_every", check_every, at_least=1)
+        if not isinstance(rng, np.random.Generator):
+            raise InvalidInputError(f"{self.name}: rng is {rng!r}, must be a numpy.random.Generator")
+        self.delta, self.clip, self._rng = delta, bool(clip), rng
+        checked = {"n_sources": self.n_sources, "bounds": list(self.bounds), "delta": delta, "check_every": check_every}
+        self._arguments = {name: checked.get(name, value) for name, value in arguments.items()}
+        self._arms = np.zeros((kernels.N_ROWS, self.n_sources + 1))
+        self._arms[[kernels.ACTIVE, kernels.WEIGHT]] = 1.0
+        self._arms[kernels.DROPPED] = -1.0
+        self._memory = np.zeros(kernels.N_MEMORY)
+        self._memory[kernels.PENDING] = -1.0
+        self._settings = np.zeros(kernels.N_SETTINGS)
+        self._settings[:] = (
+            kind, self.bounds.lower, self.bounds.upper, self.clip, ELIMINATIONS[self.elimination], delta, check_every,
+            rate, rise,
+        )  # fmt: skip
+
+    def ask(self) -> int:
+        """The arm to run next: a source, or ``n_sources`` for the learner. Until it is told, asking repeats it."""
+        pending = self._memory[kernels.PENDING]
+        if pending >= 0.0:
+            return int(pending)
+        arm: int = kernels.choose(self._arms, self._memory, self._settings, self._rng.random())
+        return arm
+
+    def tell(self, arm: int, episode_return: float, likelihood: npt.ArrayLike | None = None) -> None:
+        """The discounted return of one episode of the arm asked for.
+
+        ``likelihood`` [c + 1], where known, is how likely each arm would have been to act as this episode did (1 or 0
+        for a deterministic source): the episode then counts, without bias, for every arm that could have run it.
+        """
+        pending = self._memory[kernels.PENDING]
+        if pending != arm:
+            raise InvalidInputError(self._why_not(arm))
+        if not math.isfinite(episode_return):
+            raise InvalidInputError(f"{self.name}.tell: the return is {episode_return}, must be a finite number")
+        shares = NOBODY if likelihood is None else self._checked_likelihood(arm, likelihood)
+        if not kernels.record(self._arms, self._memory, self._settings, int(arm), float(episode_return), shares):
+            raise InvalidInputError(
+                f"{self.name}.tell: the return of arm {arm} is {episode_return:.6g}, must be within the bounds "
+                f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
+            )
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """How likely each arm is at the next ask, or was at the one not yet told [c + 1]."""
+        arms = self._arms.copy()
+        if self._memory[kernels.PENDING] < 0.0:
+            kernels.weigh(arms, self._memory.copy(), self._settings)
+        probabilities: FloatArray = arms[kernels.PROBABILITY]
+        return probabilities
+
+    @property
+    def active(self) -> npt.NDArray[np.bool_]:
+        """Which arms are still in play [c + 1]; the learner always is."""
+        active: npt.NDArray[np.bool_] = self._arms[kernels.ACTIVE] != 0.0
+        return active
+
+    @property
+    def eliminated_at(self) -> npt.NDArray[np.int64]:
+        """After how many episodes each source was eliminated, -1 if it was not [c]."""
+        dropped: npt.NDArray[np.int64] = self._arms[kernels.DROPPED, :-1].astype(np.int64)
+        return dropped
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Each arm's own episodes [c + 1]."""
+        counts: npt.NDArray[np.int64] = self._arms[kernels.COUNT].astype(np.int64)
+        return counts
+
+    @property
+    def mean_returns(self) -> FloatArray:
+        """The mean return of each arm's own episodes, NaN where there are none [c + 1]."""
+        counts = self._arms[kernels.COUNT]
+        means = np.full(len(counts), np.nan)
+        np.divide(self._arms[kernels.TOTAL], counts, out=means, where=counts > 0)
+        return self._in_returns(means)
+
+    def _in_returns(self, payoffs: FloatArray) -> FloatArray:
+        return self.bounds.lower + self.bounds.span * payoffs
+
+    @property
+    def n_told(self) -> int:
+        """Episodes told so far."""
+        return int(self._memory[kernels.EPISODE])
+
+    @property
+    def n_clipped(self) -> int:
+        """Returns outside the bounds that ``clip=True`` moved onto them."""
+        return int(self._memory[kernels.CLIPPED])
+
+    def regret_guarantee(self) -> RegretGuarantee:
+        """What is proven of this selector, to whom."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole state as plain JSON values; ``from_dict`` goes on from it, bit for bit."""
+        state = {"selector": self.name, "arguments": self._arguments, "rng": rng_to_dict(self._rng)}
+        return state | {"arms": self._arms.tolist(), "memory": self._memory.tolist()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """A selector as ``to_dict`` wrote it."""
+        for key in ("selector", "arguments", "rng", "arms", "memory"):
+            if not isinstance(state, Mapping) or key not in state:
+                raise InvalidInputError(f"{cls.__name__}.from_dict: {key!r} is missing, must be what to_dict returned")
+        if state["selector"] != cls.name:
+            raise InvalidInputError(
+                f"{cls.__name__}.from_dict: this is a {state['selector']!r}, must be a {cls.name!r}"
+            )
+        try:
+            selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
+        except TypeError as error:
+            raise InvalidInputError(f"{cls.__name__}.from_dict: arguments do not fit: {error}") from None
+        for key, array in (("arms", selector._arms), ("memory", selector._memory)):
+            try:
+                values = np.array(state[key], np.float64)
+            except (TypeError, ValueError):
+                values = NOBODY
+            if values.shape != array.shape or not np.isfinite(values).all():
+                raise InvalidInputError(
+                    f"{cls.__name__}.from_dict: {key} has shape {values.shape}, must be finite numbers {array.shape}"
+                )
+            array[...] = values
+        return selector
+
+    def __repr__(self) -> str:
+        left = int(self.active[:-1].sum())
+        return f"{type(self).__name__}({self.n_sources} sources, {left} in play, {self.n_told} episodes told)"
+
+    def _why_not(self, arm: object) -> str:
+        """Why a tell is refused."""
+        pending = int(self._memory[kernels.PENDING])
+        known = isinstance(arm, int | np.integer) and 0 <= arm <= self.n_sources
+        if not known:
+            return f"{self.name}.tell: arm is {arm!r}, must be in 0..{self.n_sources} ({self.n_sources}: the learner)"
+        if pending >= 0:
+            return f"{self.name}.tell: arm is {arm}, but ask said {pending}, which has not been told yet"
+        if self.n_told == 0:
+            return f"{self.name}.tell: arm {arm} was told without being asked for, call ask first"
+        return f"{self.name}.tell: arm {arm} was told, but the last ask was told already, call ask first"
+
+    def _checked_likelihood(self, arm: int, likelihood: npt.ArrayLike) -> FloatArray:
+        shares = np.ascontiguousarray(likelihood, np.float64)
+        if shares.shape != (self.n_sources + 1,):
+            raise InvalidInputError(
+                f"{self.name}.tell: likelihood has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm"
+            )
+        if not ((shares >= 0.0) & (shares <= 1.0)).all() or shares[arm] == 0.0:
+            raise InvalidInputError(
+                f"{self.name}.tell: likelihood is {shares.tolist()}, must be probabilities, "
+                f"and above 0 for arm {arm}, which did act so"
+            )
+        return shares
+
+
+def whole(caller: str, name: str, value: Any, *, at_least: int) -> int:
+    """A whole number, or a refusal."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least}")
+    return int(value)
+
+
+def optional_whole(caller: str, name: str, value: Any) -> int | None:
+    """None or a whole number from 1 on, or a refusal."""
+    return None if value is None else whole(caller, name, value, at_least=1)
+
+
+def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
+    """A number in a closed interval, or a refusal."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and lowest <= value <= highest and math.isfinite(value)):
+        place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
+    return float(value)
+
+
+def checked_bounds(caller: str, bounds: Any) -> Bounds:
+    """Bounds on a return, lower below upper, or a refusal."""
+    try:
+        lower, upper = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
+    if not (math.isfinite(upper - lower) and lower < upper):
+        raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
+    return Bounds(lower, upper)
+
+
+def rng_to_dict(rng: np.random.Generator) -> dict[str, Any]:
+    """The state of a generator as plain JSON values."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+    state: dict[str, Any] = plain(rng.bit_generator.state)
+    return state
+
+
+def rng_from_dict(state: Any) -> np.random.Generator:
+    """A generator in the state that ``rng_to_dict`` wrote."""
+    known = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
+    name = state.get("bit_generator") if isinstance(state, Mapping) else None
+    if name not in known:
+        raise InvalidInputError(f"from_dict: rng is of kind {name!r}, must be one of {', '.join(known)}")
+    bits = known[name](0)
+    try:
+        bits.state = state
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"from_dict: rng does not hold a state of {name}: {error!r}") from None
+    return np.random.Generator(bits)
