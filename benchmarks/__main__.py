@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-SECTIONS = ("core", "clustering")
+SECTIONS = ("core", "clustering", "reuse", "selectors")
 
 for name in sys.argv[1:] or SECTIONS:
     import_module(f"benchmarks.{name}").run()

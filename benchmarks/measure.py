@@ -51,9 +51,14 @@ def show(duration: float) -> str:
 
 
 def write(section: str, intro: str, rows: list[Row]) -> None:
+    """Put a section's measured lines into docs/performance.md."""
+    write_table(section, intro, "what | oldhand | peer | ratio | goal | met", [row.cells() for row in rows])
+
+
+def write_table(section: str, intro: str, header: str, lines: list[str]) -> None:
     """Print a section's table and put it into docs/performance.md in place of the last one."""
-    lines = [intro, "", "| what | oldhand | peer | ratio | goal | met |", "|---|---|---|---|---|---|"]
-    table = "\n".join([*lines, *(row.cells() for row in rows)])
+    ruler = "|" + "---|" * (header.count("|") + 1)
+    table = "\n".join([intro, "", f"| {header} |", ruler, *lines])
     print(f"\n{section}\n{table}", flush=True)
     begin, end = f"<!-- {section} -->", f"<!-- end {section} -->"
     page = PAGE.read_text(encoding="utf-8")

@@ -13,7 +13,14 @@ from click.testing import CliRunner, Result
 from oldhand import __version__
 from oldhand.cli import main
 
-STAGES = ("build", "solve", "cross values", "distances", "draw")
+STAGES = ("build", "solve", "cross values", "cluster", *["new task"] * 5, "draw")
+RIVALS = (
+    "oldhand's recommended",
+    "EXP-3-Transfer, ",
+    "EXP-3-Transfer, all 60",
+    "Probabilistic Policy Reuse",
+    "Q-learning",
+)
 
 
 def run(*arguments: str | Path) -> Result:
@@ -30,17 +37,32 @@ def test_the_demo_draws_a_picture_and_tells_a_line_for_each_stage(tmp_path):
     result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert len(lines) == len(STAGES) + 1
-    for line, stage in zip(lines, STAGES, strict=False):
+    for line, stage in zip(lines[: len(STAGES)], STAGES, strict=True):
         assert line.startswith(stage)
         seconds, unit = line.split()[-2:]
         assert float(seconds) >= 0
         assert unit == "s"
     assert lines[-1] == f"picture: {out}"
+    assert "of 60 tasks kept" in lines[len(STAGES) + 1]
+    table = lines[len(STAGES) + 4 : -2]
+    for line, rival in zip(table, RIVALS, strict=True):
+        assert line.startswith(rival)
+    shares = [float(line.split()[-1]) for line in table]
+    assert 95 < shares[0] <= 100  # of optimal: reuse beats learning from scratch, few sources beat many
+    assert shares[0] > shares[1] > shares[2]
+    assert shares[1] > shares[4]
     image = picture(out)
     assert image.shape[0] > 400
     assert image.shape[1] > 800
-    assert len(np.unique(image.reshape(-1, image.shape[2])[::50], axis=0)) > 50  # heat maps, not an empty sheet
+    assert len(np.unique(image.reshape(-1, image.shape[2])[::50], axis=0)) > 50  # lines and bands, not an empty sheet
+
+
+def test_a_seed_gives_the_same_story_again_and_another_seed_another(tmp_path):
+    def table(seed: int) -> list[str]:
+        output = run("demo", "--seed", str(seed), "--out", tmp_path / "demo.png").output
+        return [line for line in output.splitlines() if line.startswith(RIVALS)]
+
+    assert table(1) == table(1) != table(2)
 
 
 def test_quiet_says_only_where_the_picture_is(tmp_path):

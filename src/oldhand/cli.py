@@ -24,20 +24,26 @@ def main() -> None:
     show_default=True,
     help="The picture (.png, .svg or .pdf); its folder is made if need be.",
 )
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another family of tasks.")
 @click.option("--quiet", is_flag=True, help="Print only where the picture is.")
-def demo(out: Path, quiet: bool) -> None:
-    """Solve and compare 100 windy corridors; draw how they differ."""
+def demo(out: Path, seed: int, quiet: bool) -> None:
+    """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
     from oldhand import demo as story
     from oldhand.errors import OldhandError
 
     stage = _silent if quiet else _timed
     try:
-        written = story.run(out, stage)
+        told = story.run(out, stage, seed)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     except OldhandError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"picture: {written}")
+    if not quiet:
+        click.echo(f"\n{told.heading}\n\n{'mean return per episode':<55}{'return':>8}{'% of optimal':>14}")
+        for name, _, mean, percent in told.table:
+            click.echo(f"{name:<55}{mean:8.2f}{percent:14.1f}")
+        click.echo("")
+    click.echo(f"picture: {told.picture}")
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class _Announcement(event.Listener):
 
     def on_start(self, event: object) -> None:
         if not self.said and sys.stderr.isatty():
-            print("oldhand: compiling (first run on this machine only, under 20 s)", file=sys.stderr)
+            print("oldhand: compiling (first run on this machine only, under a minute)", file=sys.stderr)
         self.said = True
 
     def on_end(self, event: object) -> None:

@@ -1,44 +1,124 @@
-"""The story that ``oldhand demo`` tells."""
+"""The story that ``oldhand demo`` tells: a drawer of solved tasks, the few policies worth keeping, and a new task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from oldhand import figures
-from oldhand.domains import windy_corridor
+from oldhand.clustering import Clustering, search_clusterings
+from oldhand.domains import surveillance
+from oldhand.mdp import IntArray, TabularMDP
+from oldhand.reuse import RECOMMENDED, TransferRun, transfer
+from oldhand.reuse.run import draw_curves
 from oldhand.solve import solve
 from oldhand.values import cross_values, policy_distance, return_bounds
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Stage = Callable[[str], AbstractContextManager[None]]
+EPISODES, TRIALS = 10_000, 10
 
 
-def run(out: Path, stage: Stage) -> Path:
-    """Build, solve and cross-evaluate the windy corridor, and draw the cross values and distances into ``out``."""
+class Story(NamedTuple):
+    """Where the picture is, and the table: who, with how many sources, mean return, percentage of the optimum."""
+
+    picture: Path
+    heading: str
+    table: list[tuple[str, int, float, float]]
+
+
+def run(out: Path, stage: Stage, seed: int = 0) -> Story:
+    """Cluster the policies of 60 solved surveillance tasks, meet a new one in five ways, draw it into ``out``."""
     out = figures.writable(out)
-    with stage("build 100 windy-corridor tasks (10 goals x 10 winds)"):
-        tasks = windy_corridor.family()
+    rng = np.random.default_rng(seed)
+    with stage("build 60 surveillance tasks, and a new one of the family"):
+        tasks, new = _family(rng)
     with stage("solve them (the first run on a machine compiles)"):
         policies = [solve(task).policy for task in tasks]
+        best = solve(new)
     with stage("cross values: every policy in every task"):
-        U = cross_values(tasks, policies)
-    with stage("distances, and what an episode can pay"):
-        distance = policy_distance(U)
+        distance = policy_distance(cross_values(tasks, policies))
         bounds = return_bounds(tasks)
+    with stage("cluster: which policies stand for all?"):
+        clustering = search_clusterings(distance, episodes=EPISODES, span=bounds.span, rng=rng, restarts=4)
+        kept = [policies[i] for i in clustering.representatives]
+    runs: dict[str, TransferRun] = {}
+    for name, sources, options in _contestants(kept, policies):
+        with stage(f"new task: {name}"):
+            runs[name] = transfer(
+                new, sources, episodes=EPISODES, bounds=bounds, rng=np.random.default_rng([seed, len(runs)]),
+                trials=TRIALS, on_violation="widen", n_jobs=-1, **options,
+            )  # fmt: skip
     with stage("draw"):
-        figure, (left, right) = figures.new_figure(11, 5.2, ncols=2)
-        values = "Cross values: a policy pays only for its own goal"
-        figures.matrix(left, U, title=values, rows="task", columns="policy of task", scale="value from the start")
-        losses = "Policy distance $d_V$: near tasks can share a policy"
-        larger = "the larger loss if the two swap policies"
-        figures.matrix(right, distance, title=losses, rows="task", columns="task", scale=larger, colours="magma_r")
-        for axes in (left, right):
-            goals = [f"goal {goal}" for goal in range(10)]
-            axes.set_xticks(range(5, 105, 10), goals, rotation=60)
-            axes.set_yticks(range(5, 105, 10), goals)
-        figure.suptitle(
-            "100 windy corridors: ten goals, and within each ten winds from still to strong. "
-            f"An episode pays {bounds.lower:.2f} to {bounds.upper:.2f}."
-        )
-        return figures.save(figure, out)
+        figure, (left, right) = figures.new_figure(13, 6, ncols=2, width_ratios=[1, 1.25])
+        _draw_map(left, tasks, kept, clustering, new)
+        draw_curves(right, runs, best.start_value)
+        right.set_title(f"The new task, {EPISODES:,} episodes: mean of {TRIALS} trials, 95% intervals")
+        written = figures.save(figure, out)
+    table = [
+        (name, run.n_sources, mean := float(run.total.mean()) / EPISODES, 100 * mean / best.start_value)
+        for name, run in runs.items()
+    ]
+    return Story(written, f"{clustering}; an optimal policy of the new task earns {best.start_value:.4g}", table)
+
+
+def _family(rng: np.random.Generator) -> tuple[list[TabularMDP], TabularMDP]:
+    """Sixty tasks in six natural clusters, and another of the same clusters, none of the sixty."""
+    tasks, sequences = surveillance.repository(61, 2, rng=rng, n_sequences=6)
+    values = [solve(task).start_value for task in tasks]
+    repeated = [np.count_nonzero((sequences == sequence).all(axis=1)) > 1 for sequence in sequences]
+    place = int(np.argmax(np.where(repeated, values, -np.inf)))  # the nearest: what is far earns all alike little
+    return tasks[:place] + tasks[place + 1 :], tasks[place]
+
+
+def _contestants(kept: list[IntArray], policies: list[IntArray]) -> list[tuple[str, list[IntArray], dict[str, Any]]]:
+    """Name, sources and options of each way to meet the new task."""
+    n, m = len(kept), len(policies)
+    return [
+        (f"oldhand's recommended combination, {n} sources", kept, RECOMMENDED),
+        (f"EXP-3-Transfer, {n} sources", kept, {}),
+        (f"EXP-3-Transfer, all {m} sources", policies, {}),
+        (f"Probabilistic Policy Reuse, {n} sources", kept, {"selector": "ppr"}),
+        ("Q-learning alone", [], {}),
+    ]
+
+
+def _draw_map(
+    axes: Axes, tasks: list[TabularMDP], kept: list[IntArray], clustering: Clustering, new: TabularMDP
+) -> None:
+    """The grid, the paths of the kept policies, and what the new task asks for."""
+    size, cells = surveillance.SIZE, surveillance.locations()
+    rows, columns = np.divmod(cells, size)
+    axes.plot(columns, rows, "s", color="0.75", markersize=4, label="a place that may be watched")
+    for i, (policy, task) in enumerate(zip(kept, clustering.representatives, strict=True)):
+        path = _path(tasks[task], policy)
+        shift = 0.35 * (i - (len(kept) - 1) / 2) / len(kept)  # so that paths side by side can be told apart
+        colour = figures.shade(i, len(kept))  # not the colours of the curves, which stand for something else
+        axes.plot(path[:, 1] + shift, path[:, 0] + shift, linewidth=2, color=colour)
+    for order, place in enumerate(new.params["sequence"], start=1):
+        row, column = divmod(int(cells[place]), size)
+        label = "watched in the new task, in order" if order == 1 else None
+        axes.plot(column, row, "o", markersize=15, markerfacecolor="none", markeredgecolor="black", label=label)
+        axes.annotate(str(order), (column, row), (9, 7), textcoords="offset points", fontsize="large", weight="bold")
+    start = divmod(surveillance.START, size)
+    axes.plot(start[1], start[0], "*", color="black", markersize=12, label="start")
+    axes.set(xlim=(-1, size), ylim=(size, -1), aspect="equal", xticks=[], yticks=[])
+    axes.set_title(f"{len(tasks)} tasks solved before; {len(kept)} policies kept (paths)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=3, fontsize="small", handletextpad=0.3)
+
+
+def _path(task: TabularMDP, policy: IntArray) -> Any:
+    """The cells [n, 2] a policy goes through in its own task, as (row, column)."""
+    state, states = int(task.start_states[0]), list[int]()
+    while len(states) < (task.horizon or 0):
+        states.append(state % surveillance.N_CELLS)
+        if task.terminated[state, policy[state]]:
+            break
+        state = int(task.next_state[state, policy[state]])
+    return np.stack(np.divmod(states, surveillance.SIZE), axis=1)

@@ -31,6 +31,13 @@ def line_style(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
+def shade(i: int, n: int) -> Any:
+    """The i-th of n colours from dark violet to yellow."""
+    from matplotlib import colormaps
+
+    return colormaps["plasma"](0.9 * i / max(n - 1, 1))
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure as its suffix says (.png, the default, .svg or .pdf), making the folder if need be."""
     path = writable(path)

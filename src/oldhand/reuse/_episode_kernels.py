@@ -9,6 +9,8 @@ from oldhand.compiled import kernel
 from oldhand.mdp import BoolArray, FloatArray, IntArray
 from oldhand.reuse._selector_kernels import choose, record
 
+TINY = 2.0**-500  # where all likelihoods are below it they are raised alike: only their ratios matter
+
 
 class Task(NamedTuple):
     """A task to be simulated; ``reach`` [S, A, K] adds up probabilities, 2 from the last possible outcome on."""
@@ -144,9 +146,10 @@ def longer(array):
 
 
 @kernel
-def still_agreeing(sources, buffers, n_agreeing, s, action):
+def still_agreeing(sources, buffers, n_agreeing, s, action, chance_of_learner):
     """Keep the sources that could have taken the action, with their likelihoods; returns their number."""
-    kept = 0
+    c = len(sources.mixed)
+    kept, greatest = 0, 0.0
     for place in range(n_agreeing):
         i = buffers.agreeing[place]
         if sources.mixed[i] < 0:
@@ -157,20 +160,78 @@ def still_agreeing(sources, buffers, n_agreeing, s, action):
         if chance > 0.0:
             buffers.agreeing[kept] = i
             kept += 1
+            greatest = max(greatest, buffers.likelihood[i])
+    buffers.likelihood[c] *= chance_of_learner
+    if max(greatest, buffers.likelihood[c]) < TINY:
+        for i in range(c + 1):
+            buffers.likelihood[i] /= TINY
     return kept
 
 
 @kernel
-def episode(task, sources, learner, arm, every, share, psi, upsilon, buffers, environment_rng, learner_rng):
-    """Run one episode of an arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``.
+def own_episode(Q, visits, steps, epsilon, next_state, rewards, ends, reach, s, gamma, horizon, environment, rng):
+    """An episode of the learner that nobody shares; returns its discounted return.
 
-    With probability psi, times upsilon at each step, a source's action is taken, else the learner's (policy reuse).
+    The loop that most time is spent in, so written out: calls that pass arrays take longer than what they do. A row of
+    Q is scanned once, for the update of the step before and for the next action; again if the update changed it.
+    """
+    n_actions = Q.shape[1]
+    total, discount, step, size, reward = 0.0, 1.0, 0, steps[0], 0.0
+    before, action, updating = np.int64(0), np.int64(0), False
+    while True:
+        best, ties, first = Q[s, 0], 0, np.int64(0)
+        for a in range(1, n_actions):
+            best = max(best, Q[s, a])
+        for a in range(n_actions - 1, -1, -1):
+            if Q[s, a] == best:
+                ties, first = ties + 1, np.int64(a)
+        if updating:
+            Q[before, action] += size * (reward + gamma * best - Q[before, action])
+            updating = False
+            if before == s:
+                continue
+        if step == horizon:
+            return total
+        u = rng.random()
+        if u < epsilon:
+            action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
+        else:
+            action = first
+            if ties > 1:
+                pick = min(int((u - epsilon) / (1.0 - epsilon) * ties), ties - 1)
+                while Q[s, action] != best or pick > 0:
+                    if Q[s, action] == best:
+                        pick -= 1
+                    action += 1
+        k = 0
+        if reach.shape[2] > 1:
+            v = environment.random()
+            while reach[s, action, k] <= v:
+                k += 1
+        reward = rewards[s, action, k]
+        total += discount * reward
+        discount *= gamma
+        if len(steps) > 1:
+            size = steps[min(visits[s, action], len(steps) - 1)]
+            visits[s, action] += 1
+        if ends[s, action, k]:
+            Q[s, action] += size * (reward - Q[s, action])
+            return total
+        before, s, updating = s, np.int64(next_state[s, action, k]), True
+        step += 1
+
+
+@kernel
+def episode(task, sources, learner, arm, every, share, mixing, psi, upsilon, buffers, environment_rng, learner_rng):
+    """Run one episode of any arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``.
+
+    ``mixing`` (policy reuse): a source's action is taken with probability psi, times upsilon at each step, else the
+    learner's; the learner's own episodes are greedy, and it learns from all.
     """
     c = len(sources.mixed)
     own = arm == c
-    mixing = psi < 1.0 or upsilon < 1.0
     learning = own or every or share or mixing
-    undoing = share and not (own or every or mixing)
+    undoing = share and not (own or every)
     epsilon = learner.epsilons[min(learner.own_episodes[0], len(learner.epsilons) - 1)]
     if own and mixing:
         epsilon = 0.0  # policy reuse plays the learned policy greedily
@@ -182,7 +243,7 @@ def episode(task, sources, learner, arm, every, share, psi, upsilon, buffers, en
             buffers.likelihood[i] = 1.0
         buffers.likelihood[c] = 1.0
     total, discount, step, terminated = 0.0, 1.0, 0, False
-    s = task.start_states[outcome(task.start_reach, environment_rng.random())]
+    s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
     while not terminated and step < task.horizon:
         if own or (mixing and not learner_rng.random() < psi):
             action = epsilon_greedy(learner.Q, s, epsilon, learner_rng.random())
@@ -192,12 +253,12 @@ def episode(task, sources, learner, arm, every, share, psi, upsilon, buffers, en
             action = draw_action(sources.chances[sources.mixed[arm], s], learner_rng.random())
         psi *= upsilon
         if share:
-            n_agreeing = still_agreeing(sources, buffers, n_agreeing, s, action)
-            buffers.likelihood[c] *= action_likelihood(learner.Q, s, epsilon, action)
+            chance = action_likelihood(learner.Q, s, epsilon, action)
+            n_agreeing = still_agreeing(sources, buffers, n_agreeing, s, action, chance)
         k = 0
         if task.reach.shape[2] > 1:
             k = outcome(task.reach[s, action], environment_rng.random())
-        following, reward = task.next_state[s, action, k], task.reward[s, action, k]
+        following, reward = np.int64(task.next_state[s, action, k]), task.reward[s, action, k]
         terminated = task.terminated[s, action, k]
         total += discount * reward
         discount *= task.gamma
@@ -218,27 +279,39 @@ def episode(task, sources, learner, arm, every, share, psi, upsilon, buffers, en
 
 @kernel
 def play(
-    task, sources, learner, arms, memory, settings, every, share, psi, upsilon, buffers, constant,
-    selector_rng, environment_rng, learner_rng, first, returns, chosen,
+    task, sources, learner, arms, memory, settings, every, share, mixing, psi, upsilon, buffers, constant,
+    uniforms, environment_rng, learner_rng, first, returns, chosen,
 ):  # fmt: skip
     """Episodes ``first`` .. len(returns) - 1; returns the one whose return the selector refused, or len(returns).
 
-    ``constant`` [c] holds returns known not to vary, NaN where unknown; empty where none can be constant.
+    ``uniforms`` [T] are the selector's random numbers, one to an episode. ``constant`` [c] holds returns known not to
+    vary, NaN where unknown; it is empty where none can be constant.
     """
-    nobody = buffers.likelihood[:0]
+    likelihood = buffers.likelihood[: len(buffers.likelihood) if share else 0]
+    mixed, c, own_episodes, epsilons = sources.mixed, len(sources.mixed), learner.own_episodes, learner.epsilons
+    Q, visits, steps, start_states, start_reach = (
+        learner.Q, learner.visits, learner.steps, task.start_states, task.start_reach
+    )  # fmt: skip
+    next_state, reward, terminated, reach = task.next_state, task.reward, task.terminated, task.reach
     for t in range(first, len(returns)):
-        arm = choose(arms, memory, settings, selector_rng.random())
-        if len(constant) and arm < len(sources.mixed) and sources.mixed[arm] < 0:
-            if np.isnan(constant[arm]):
-                constant[arm] = episode(
-                    task, sources, learner, arm, every, share, psi, upsilon, buffers, environment_rng, learner_rng
-                )
+        arm = choose(arms, memory, settings, uniforms[t])
+        if arm == c and not (share or mixing):
+            epsilon = epsilons[min(own_episodes[0], len(epsilons) - 1)]
+            s = np.int64(start_states[outcome(start_reach, environment_rng.random())])
+            returns[t] = own_episode(
+                Q, visits, steps, epsilon, next_state, reward, terminated, reach, s, task.gamma, task.horizon,
+                environment_rng, learner_rng,
+            )  # fmt: skip
+            own_episodes[0] += 1
+        elif len(constant) and arm < c and mixed[arm] < 0 and not np.isnan(constant[arm]):
             returns[t] = constant[arm]
         else:
             returns[t] = episode(
-                task, sources, learner, arm, every, share, psi, upsilon, buffers, environment_rng, learner_rng
+                task, sources, learner, arm, every, share, mixing, psi, upsilon, buffers, environment_rng, learner_rng
             )
+            if len(constant) and arm < c:
+                constant[arm] = returns[t]
         chosen[t] = arm
-        if not record(arms, memory, settings, arm, returns[t], buffers.likelihood if share else nobody):
+        if not record(arms, memory, settings, arm, returns[t], likelihood):
             return t
     return len(returns)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from oldhand.compiled import kernel
+from oldhand.compiled import inlined, kernel
 
 # rows of ``arms``
 ACTIVE = 0  # 1 while the arm may be chosen
@@ -69,12 +69,12 @@ def weigh(arms, memory, settings):
         weigh_balancing(arms, memory, settings)
 
 
-@kernel
+@inlined
 def weigh_exp3(arms, beta):
     """p_i = (1 - beta) w_i / sum of w over active arms + beta / their number."""
     total, n_active = 0.0, 0.0
     for i in range(arms.shape[1]):
-        total += arms[ACTIVE, i] * arms[WEIGHT, i]
+        total += arms[WEIGHT, i]  # 0 for an arm out of play
         n_active += arms[ACTIVE, i]
     scale, floor = (1.0 - beta) / total, beta / n_active
     for i in range(arms.shape[1]):
@@ -138,13 +138,15 @@ def weigh_softmax(arms, temperature):
 @kernel
 def low_end(arms, i, log_level):
     """The lower end of a source's confidence sequence."""
-    return (arms[WEIGHTED, i] - log_level - arms[CHARGE, i]) / arms[SLOPE, i]
+    return 0.0 if arms[SLOPE, i] == 0.0 else (arms[WEIGHTED, i] - log_level - arms[CHARGE, i]) / arms[SLOPE, i]
 
 
 @kernel
 def high_end(arms, i, log_level):
-    """The upper end of a source's confidence sequence."""
-    return (arms[WEIGHTED, i] + log_level + arms[CHARGE, i]) / arms[SLOPE, i]
+    """The upper end of a source's confidence sequence, at most 1, as payoffs are."""
+    if arms[SLOPE, i] == 0.0:
+        return 1.0
+    return min(1.0, (arms[WEIGHTED, i] + log_level + arms[CHARGE, i]) / arms[SLOPE, i])
 
 
 @kernel
@@ -153,11 +155,9 @@ def leaders(arms, log_level):
     best, hoped = 0.0, 0.0
     for i in range(arms.shape[1] - 1):
         if arms[ACTIVE, i] != 0.0:
-            if arms[COUNT, i] == 0.0:
-                hoped = 1.0
-            else:
+            hoped = max(hoped, high_end(arms, i, log_level))
+            if arms[COUNT, i] > 0.0:
                 best = max(best, arms[TOTAL, i] / arms[COUNT, i])
-                hoped = max(hoped, high_end(arms, i, log_level))
     return best, hoped
 
 
@@ -179,7 +179,7 @@ def weigh_balancing(arms, memory, settings):
     arms[PROBABILITY, c] = 1.0 if learner else 0.0
 
 
-@kernel
+@inlined
 def draw(arms, u):
     """The arm that a uniform number falls on; the last possible one where rounding leaves a gap at the top."""
     reached, last = 0.0, arms.shape[1] - 1
@@ -192,29 +192,32 @@ def draw(arms, u):
     return last
 
 
-@kernel
+@inlined
 def choose(arms, memory, settings, u):
     """Weigh the arms and draw one, which is then pending."""
-    weigh(arms, memory, settings)
+    if settings[KIND] == EXP3:
+        weigh_exp3(arms, settings[RATE])
+    else:
+        weigh(arms, memory, settings)
     arm = draw(arms, u)
     memory[PENDING] = arm
     return arm
 
 
-@kernel
+@inlined
 def normalised(episode_return, lower, upper):
     """x = (return - lower) / (upper - lower), which lies in [0, 1] for a return within the bounds."""
     return (episode_return - lower) / (upper - lower)
 
 
-@kernel
+@inlined
 def outside(episode_return, lower, upper):
     """Whether a return lies outside the bounds by more than rounding."""
     slack = ROUNDING * max(abs(lower), abs(upper))
     return not (lower - slack <= episode_return <= upper + slack)
 
 
-@kernel
+@inlined
 def record(arms, memory, settings, arm, episode_return, likelihood):
     """Learn from an episode; False, and nothing changed, if its return is outside the bounds and not to be clipped.
 
@@ -234,15 +237,22 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
                 return False
             memory[CLIPPED] += 1.0
         x = min(max(normalised(episode_return, lower, upper), 0.0), 1.0)
-        estimate(arms, memory, settings, arm, x, likelihood)
+        if kind == EXP3 and len(likelihood) == 0:
+            arms[SCORE, arm] += settings[RATE] * (x / arms[PROBABILITY, arm]) / arms.shape[1]
+            if arms[SCORE, arm] > memory[SHIFT] + SHIFT_LIMIT:
+                shift_weights(arms, memory)
+            arms[WEIGHT, arm] = math.exp(arms[SCORE, arm] - memory[SHIFT])
+        else:
+            estimate(arms, memory, settings, arm, x, likelihood)
         if (settings[ELIMINATION] == ANYTIME or kind == BALANCING) and arm < arms.shape[1] - 1:
             extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[DELTA]))
         arms[COUNT, arm] += 1.0
         arms[TOTAL, arm] += x
     memory[EPISODE] += 1.0
     memory[PENDING] = -1.0
-    if settings[ELIMINATION] != NONE and memory[EPISODE] % settings[CHECK_EVERY] == 0.0:
-        eliminate(arms, settings, memory[EPISODE])
+    due = settings[ELIMINATION] != NONE and int(memory[EPISODE]) % int(settings[CHECK_EVERY]) == 0
+    if due and eliminate(arms, settings, memory[EPISODE]) and kind == EXP3:
+        shift_weights(arms, memory)
     return True
 
 
@@ -273,7 +283,10 @@ def estimate(arms, memory, settings, arm, x, likelihood):
         t -= arms[COUNT, arms.shape[1] - 1]
     eta = tsallis_rate(t, reduced)
     for i in range(n_arms):
-        base = 0.5 if reduced and arms[PROBABILITY, i] >= eta * eta else 0.0
+        if kind == BALANCING and arms[COUNT, i] > 0.0:
+            base = 1.0 - arms[TOTAL, i] / arms[COUNT, i]
+        else:
+            base = 0.5 if reduced and arms[PROBABILITY, i] >= eta * eta else 0.0
         share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
         arms[SCORE, i] += (1.0 - x - base) * share / chance + base
 
@@ -282,11 +295,20 @@ def estimate(arms, memory, settings, arm, x, likelihood):
 def reweigh(arms, memory, i):
     """Renew the weight of an arm whose log-weight grew; all of them if it outgrew the shift."""
     if arms[SCORE, i] > memory[SHIFT] + SHIFT_LIMIT:
-        memory[SHIFT] = arms[SCORE, i]
-        for j in range(arms.shape[1]):
-            arms[WEIGHT, j] = math.exp(arms[SCORE, j] - memory[SHIFT])
+        shift_weights(arms, memory)
     else:
         arms[WEIGHT, i] = math.exp(arms[SCORE, i] - memory[SHIFT])
+
+
+@kernel
+def shift_weights(arms, memory):
+    """Make weights relative to the largest in play."""
+    memory[SHIFT] = -np.inf
+    for i in range(arms.shape[1]):
+        if arms[ACTIVE, i] != 0.0:
+            memory[SHIFT] = max(memory[SHIFT], arms[SCORE, i])
+    for i in range(arms.shape[1]):
+        arms[WEIGHT, i] = math.exp(arms[SCORE, i] - memory[SHIFT]) if arms[ACTIVE, i] != 0.0 else 0.0
 
 
 @kernel
@@ -306,23 +328,48 @@ def extend_confidence(arms, i, x, log_level):
 
 @kernel
 def eliminate(arms, settings, t):
-    """Drop each source that another source in play is shown to beat; all are compared as they stood before."""
+    """Drop each source that another source in play is shown to beat, all compared as they stood; whether any was."""
     c = arms.shape[1] - 1
-    log_two = math.log(2.0 * c / settings[DELTA]) if c else 0.0
-    log_one = math.log(c / settings[DELTA]) if c else 0.0
-    for k in range(c):
-        if arms[ACTIVE, k] == 0.0 or arms[COUNT, k] == 0.0:
-            continue
+    dropped = False
+    if settings[ELIMINATION] == ANYTIME:
+        level = math.log(c / settings[DELTA]) if c else 0.0
+        best = -np.inf
         for j in range(c):
-            in_play = arms[ACTIVE, j] != 0.0 or arms[DROPPED, j] == t
-            if j == k or not in_play or arms[COUNT, j] == 0.0:
-                continue
-            if settings[ELIMINATION] == PAPER:
-                half = 0.5 * (arms[TOTAL, j] / arms[COUNT, j] - arms[TOTAL, k] / arms[COUNT, k])
-                beaten = half > math.sqrt(log_two / (2.0 * min(arms[COUNT, j], arms[COUNT, k])))
-            else:
-                beaten = low_end(arms, j, log_one) > high_end(arms, k, log_one)
-            if beaten:
-                arms[ACTIVE, k] = 0.0
-                arms[DROPPED, k] = t
-                break
+            if arms[ACTIVE, j] != 0.0 and arms[COUNT, j] > 0.0:
+                best = max(best, low_end(arms, j, level))
+        for k in range(c):  # a low end is never above its own high end
+            if arms[ACTIVE, k] != 0.0 and arms[COUNT, k] > 0.0 and best > high_end(arms, k, level):
+                drop(arms, k, t)
+                dropped = True
+        return dropped
+    level = math.log(2.0 * c / settings[DELTA]) if c else 0.0
+    best = -np.inf
+    for j in range(c):
+        if arms[ACTIVE, j] != 0.0 and arms[COUNT, j] > 0.0:
+            best = max(best, arms[TOTAL, j] / arms[COUNT, j])
+    for k in range(c):
+        if arms[ACTIVE, k] != 0.0 and arms[COUNT, k] > 0.0 and beaten(arms, k, best, level, t):
+            drop(arms, k, t)
+            dropped = True
+    return dropped
+
+
+@kernel
+def drop(arms, k, t):
+    """Take a source out of play, after t episodes."""
+    arms[ACTIVE, k] = 0.0
+    arms[DROPPED, k] = t
+
+
+@kernel
+def beaten(arms, k, best, level, t):
+    """Whether some source in play when the check began beats k by the paper's test; ``best`` is the largest mean."""
+    mean = arms[TOTAL, k] / arms[COUNT, k]
+    if not 0.5 * (best - mean) > math.sqrt(level / (2.0 * arms[COUNT, k])):
+        return False  # not even the largest mean is far enough above
+    for j in range(arms.shape[1] - 1):
+        if (arms[ACTIVE, j] != 0.0 or arms[DROPPED, j] == t) and arms[COUNT, j] > 0.0:
+            half = 0.5 * (arms[TOTAL, j] / arms[COUNT, j] - mean)
+            if half > math.sqrt(level / (2.0 * min(arms[COUNT, j], arms[COUNT, k]))):
+                return True
+    return False

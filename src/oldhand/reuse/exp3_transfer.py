@@ -56,7 +56,7 @@ class Exp3Transfer(Selector):
         clip: bool = False,
         rng: np.random.Generator,
     ) -> None:
-        whole(self.name, "n_sources", n_sources, at_least=0)
+        n_sources = whole(self.name, "n_sources", n_sources, at_least=0)
         self.episodes = whole(self.name, "episodes", episodes, at_least=1)
         chosen = theorem_beta(n_sources, episodes) if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
         super().__init__(

@@ -10,8 +10,6 @@ Nothing is eliminated, nothing is proven, and even a perfect source is in the en
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from oldhand.mdp import FloatArray
@@ -27,6 +25,7 @@ class ProbabilisticPolicyReuse(Selector):
 
     name = "ppr"
     bounded = False
+    mixes = True
 
     def __init__(
         self,
@@ -41,14 +40,14 @@ class ProbabilisticPolicyReuse(Selector):
         rng: np.random.Generator,
     ) -> None:
         self.reuse = (within(self.name, "psi", psi, 0.0, 1.0), within(self.name, "upsilon", upsilon, 0.0, 1.0))
-        self.temperature = within(self.name, "temperature", temperature, 0.0, math.inf)
-        self.temperature_step = within(self.name, "temperature_step", temperature_step, 0.0, math.inf)
+        self.temperature = within(self.name, "temperature", temperature, 0.0, 1e100)
+        self.temperature_step = within(self.name, "temperature_step", temperature_step, 0.0, 1e100)
         self.episodes = optional_whole(self.name, "episodes", episodes)
         super().__init__(
             n_sources, kind=kernels.SOFTMAX, bounds=(0.0, 1.0), clip=False, elimination="none", delta=0.0,
             check_every=1, rate=self.temperature, rise=self.temperature_step, rng=rng,
             arguments={
-                "n_sources": n_sources, "psi": self.reuse[0], "upsilon": self.reuse[1],
+                "n_sources": n_sources, "episodes": self.episodes, "psi": self.reuse[0], "upsilon": self.reuse[1],
                 "temperature": self.temperature, "temperature_step": self.temperature_step,
             },
         )  # fmt: skip

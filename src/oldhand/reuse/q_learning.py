@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
+import gymnasium as gym
 import numpy as np
 
 from oldhand.errors import InvalidInputError
@@ -51,8 +52,8 @@ class QLearning:
     def __post_init__(self) -> None:
         if self.learn_from not in ("own", "every"):
             raise InvalidInputError(f"QLearning: learn_from is {self.learn_from!r}, must be 'own' or 'every'")
-        if not np.isfinite(self.initial):
-            raise InvalidInputError(f"QLearning: initial is {self.initial}, must be finite")
+        if not isinstance(self.initial, int | float | np.number) or not np.isfinite(self.initial):
+            raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number")
         _ = self.steps, self.epsilons  # refuse now what could not be tabulated later
 
     @cached_property
@@ -65,16 +66,29 @@ class QLearning:
         """The exploration rates, whose last entry holds on."""
         return tabulated("epsilon", self.epsilon)
 
-    def start(self, n_states: int, n_actions: int, gamma: float, rng: np.random.Generator) -> QLearner:
-        """A learner that knows nothing yet."""
+    def start(
+        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
+    ) -> QLearner:
+        """A learner that knows nothing yet, of Discrete observations and actions."""
+        n_states, n_actions = discrete_size(observations), discrete_size(actions)
+        if n_states is None or n_actions is None:
+            raise InvalidInputError(
+                f"QLearning.start: got {observations} and {actions}, must be Discrete observations and actions from 0"
+            )
         return QLearner(self, n_states, n_actions, gamma, rng)
+
+
+def discrete_size(space: gym.Space[Any]) -> int | None:
+    """n of Discrete(n), None of any other space."""
+    return int(space.n) if isinstance(space, gym.spaces.Discrete) and space.start == 0 else None
 
 
 def tabulated(name: str, schedule: Schedule) -> FloatArray:
     """A schedule as an array whose last entry holds on."""
     try:
         values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
-        table = np.atleast_1d(np.asarray(values, np.float64))
+        table = np.atleast_1d(np.asarray(values))
+        table = table.astype(np.float64) if table.dtype.kind in "iuf" else np.empty(0)
     except (TypeError, ValueError):
         table = np.empty(0)
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():

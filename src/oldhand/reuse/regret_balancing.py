@@ -3,8 +3,12 @@
 A learner judged by what it earns today gets few episodes while it is bad, and stays bad. Here two accounts decide, not
 today's payoff. With n own episodes of total payoff X, the learner's *shortfall* is n m - X, m the largest mean payoff
 measured among the sources. Episode t goes to the learner while the shortfall is at most kappa sqrt(t), else to the
-sources, among which Tsallis-INF chooses. While useless sources earn no more than the learner, its shortfall is small
-and it learns nearly undisturbed; against a good source it spends kappa sqrt(T) and then waits.
+sources. While useless sources earn no more than the learner, its shortfall is small and it learns nearly undisturbed;
+against a good source it spends kappa sqrt(T) and then waits.
+
+Among the sources Tsallis-INF chooses, with a baseline of its own: losses are estimated as (loss - b_i) [i ran] / p_i +
+b_i, b_i the mean loss of source i's own episodes so far. Any b_i known beforehand leaves the estimate unbiased, and
+this one leaves it little variance: sources are i.i.d.
 
 Lest a good source be overlooked, the sources are owed floor (c t^2)^(1/3) episodes, for as long as the high end of
 some source's confidence sequence (see ``exp3_transfer``) is above the learner's mean payoff of late.
@@ -63,9 +67,10 @@ class RegretBalancing(Selector):
         owed = span * min(1.0, (self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0) / episodes)
         statement = (
             f"Over {episodes:,} episodes and per episode:\n"
-            f"  the learner's episodes together fall at most {behind:.4g} behind the best measured mean of a source;\n"
+            f"  the learner's episodes together fall at most {behind:.4g} behind the best measured mean\n"
+            "  of a source, as it stood when the learner last ran;\n"
             "  if its shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the returns\n"
             f"  fall at most {owed:.4g} short, in expectation, of the same learner run alone.\n"
-            "To the best source's true value the regret grows as c^(1/3) T^(2/3): no figure is proven."
+            "To the best source's true value no figure is proven."
         )
         return RegretGuarantee(episodes, None, None, None, statement)

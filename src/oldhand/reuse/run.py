@@ -13,6 +13,7 @@ import numpy.typing as npt
 from oldhand import figures
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray
+from oldhand.reuse.selector import whole
 from oldhand.values import Bounds
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ CONFIDENCE = 0.95
 
 
 class TrialResult(NamedTuple):
-    """One trial: returns and arms [T], the selector and learner as they ended, restarts, when the last one began."""
+    """One trial: returns and arms [T], the selector, learner and bounds as they ended, how many returns were clipped,
+    how often the bounds were widened, and the episode at which the last selector began.
+    """
 
     returns: FloatArray
     arms: npt.NDArray[np.int32]
     selector: Any
     learner: Any
+    bounds: Bounds | None
+    clipped: int
     widened: int
     begun: int
 
@@ -58,17 +63,16 @@ class TransferRun:
     """The source policies."""
 
     @classmethod
-    def of(cls, results: list[TrialResult], sources: list[Any], bounds: Bounds | None) -> TransferRun:
+    def of(cls, results: list[TrialResult], sources: list[Any]) -> TransferRun:
         """The trials together."""
         returns, arms = np.stack([r.returns for r in results]), np.stack([r.arms for r in results])
-        span = float(np.ptp(returns)) if bounds is None else bounds.span
         return cls(
             returns,
             arms,
             np.stack([_eliminations(r, len(sources)) for r in results]),
-            np.array([getattr(r.selector, "n_clipped", 0) for r in results]),
+            np.array([r.clipped for r in results]),
             np.array([r.widened for r in results]),
-            np.array([_best_arm(r, len(sources), span) for r in results]),
+            np.array([_best_arm(r, len(sources)) for r in results]),
             [r.selector for r in results],
             [r.learner for r in results],
             sources,
@@ -172,8 +176,9 @@ def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | No
         axes.fill_between(curve.episode, curve.low, curve.high, color=style["color"], alpha=0.2, linewidth=0)
     if optimum is not None:
         axes.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
-    trials = max(len(run.returns) for run in runs.values())
-    band = f", 95% intervals over {trials} trials" if trials > 1 else ""
+    trials = {len(run.returns) for run in runs.values()}
+    many = f"{trials.copy().pop()} trials" if len(trials) == 1 else "trials"
+    band = f", 95% intervals over {many}" if max(trials) > 1 else ""
     axes.set(xlabel="episode", ylabel="mean return per episode", title="Learning curve" + band)
     axes.legend(loc="best", fontsize="small")
     axes.grid(alpha=0.3)
@@ -201,9 +206,7 @@ def _draw_shares(axes: Axes, run: TransferRun) -> None:
 
 def _edges(episodes: int, window: int | None) -> list[tuple[int, int]]:
     """Windows of episodes, 100 of them unless told how long."""
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
-        raise InvalidInputError(f"TransferRun: window is {window!r}, must be a number of episodes, at least 1")
-    length = window or max(1, episodes // 100)
+    length = max(1, episodes // 100) if window is None else whole("TransferRun", "window", window, at_least=1)
     return [(start, min(start + length, episodes)) for start in range(0, episodes, length)]
 
 
@@ -212,10 +215,12 @@ def _eliminations(result: TrialResult, n_sources: int) -> npt.NDArray[np.int64]:
     return np.where(dropped >= 0, dropped + result.begun, -1)
 
 
-def _best_arm(result: TrialResult, n_sources: int, span: float) -> int:
+def _best_arm(result: TrialResult, n_sources: int) -> int:
     """The arm of the largest mean - span sqrt(ln(20 (c + 1)) / 2 n): each bound fails with probability 5% / (c + 1)."""
-    if getattr(result.selector, "reuse", (1.0, 1.0)) != (1.0, 1.0):
+    if getattr(result.selector, "mixes", False):
         return n_sources  # mixed episodes tell of no source
+    declared = getattr(result.selector, "bounds", None) if result.bounds is None else result.bounds
+    span = float(np.ptp(result.returns)) if declared is None else declared[1] - declared[0]
     bounds = np.full(n_sources + 1, -np.inf)
     for arm in range(n_sources + 1):
         own = result.returns[result.arms == arm]

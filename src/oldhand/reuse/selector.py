@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
-from oldhand.mdp import FloatArray
+from oldhand.mdp import FloatArray, as_array
 from oldhand.reuse import _selector_kernels as kernels
 from oldhand.values import Bounds
 
@@ -47,7 +48,8 @@ class Selector:
 
     name: ClassVar[str]
     bounded: ClassVar[bool] = True  # whether returns must lie within bounds
-    reuse: tuple[float, float] = (1.0, 1.0)  # (psi, upsilon): how the engine mixes a source with the learner
+    mixes: ClassVar[bool] = False  # whether sources and learner act in one episode, as ``reuse`` (psi, upsilon) says
+    reuse: tuple[float, float] = (1.0, 1.0)
 
     def __init__(
         self,
@@ -66,13 +68,15 @@ class Selector:
     ) -> None:
         self.n_sources = whole(self.name, "n_sources", n_sources, at_least=0)
         self.bounds = checked_bounds(self.name, bounds)
-        if elimination not in ELIMINATIONS:
+        if not isinstance(elimination, str) or elimination not in ELIMINATIONS:
             raise InvalidInputError(
                 f"{self.name}: elimination is {elimination!r}, must be one of {', '.join(ELIMINATIONS)}"
             )
         delta = within(self.name, "delta", delta, 0.0, 1.0)
         self.elimination = "none" if delta == 0.0 else elimination  # in the limit no source is ever eliminated
         check_every = whole(self.name, "check_every", check_every, at_least=1)
+        if not isinstance(clip, bool | np.bool_):
+            raise InvalidInputError(f"{self.name}: clip is {clip!r}, must be True or False")
         if not isinstance(rng, np.random.Generator):
             raise InvalidInputError(f"{self.name}: rng is {rng!r}, must be a numpy.random.Generator")
         self.delta, self.clip, self._rng = delta, bool(clip), rng
@@ -101,13 +105,14 @@ class Selector:
         """The discounted return of one episode of the arm asked for.
 
         ``likelihood`` [c + 1], where known, is how likely each arm would have been to act as this episode did (1 or 0
-        for a deterministic source): the episode then counts, without bias, for every arm that could have run it.
+        for a deterministic source), up to a common factor: the episode then counts, without bias, for every arm that
+        could have run it.
         """
         pending = self._memory[kernels.PENDING]
-        if pending != arm:
+        if pending < 0.0 or pending != arm:
             raise InvalidInputError(self._why_not(arm))
-        if not math.isfinite(episode_return):
-            raise InvalidInputError(f"{self.name}.tell: the return is {episode_return}, must be a finite number")
+        if not is_finite(episode_return):
+            raise InvalidInputError(f"{self.name}.tell: the return is {episode_return!r}, must be a finite number")
         shares = NOBODY if likelihood is None else self._checked_likelihood(arm, likelihood)
         if not kernels.record(self._arms, self._memory, self._settings, int(arm), float(episode_return), shares):
             raise InvalidInputError(
@@ -163,13 +168,24 @@ class Selector:
         """Returns outside the bounds that ``clip=True`` moved onto them."""
         return int(self._memory[kernels.CLIPPED])
 
+    def start_clipping(self) -> None:
+        """From now on move returns outside the bounds onto them."""
+        self.clip = True
+        self._settings[kernels.CLIP] = 1.0
+        if "clip" in self._arguments:
+            self._arguments["clip"] = True
+
+    def refuses(self, episode_return: float) -> bool:
+        """Whether ``tell`` would refuse the return as outside the bounds."""
+        return self.bounded and not self.clip and bool(kernels.outside(episode_return, *self.bounds))
+
     def regret_guarantee(self) -> RegretGuarantee:
         """What is proven of this selector, to whom."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The whole state as plain JSON values; ``from_dict`` goes on from it, bit for bit."""
-        state = {"selector": self.name, "arguments": self._arguments, "rng": rng_to_dict(self._rng)}
+        state = {"selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng)}
         return state | {"arms": self._arms.tolist(), "memory": self._memory.tolist()}
 
     @classmethod
@@ -196,6 +212,12 @@ class Selector:
                     f"{cls.__name__}.from_dict: {key} has shape {values.shape}, must be finite numbers {array.shape}"
                 )
             array[...] = values
+        pending = selector._memory[kernels.PENDING]
+        if pending not in range(-1, selector.n_sources + 1) or not selector.active[-1]:
+            raise InvalidInputError(
+                f"{cls.__name__}.from_dict: the pending arm is {pending:g}, must be in 0..{selector.n_sources} or -1, "
+                "and the learner in play"
+            )
         return selector
 
     def __repr__(self) -> str:
@@ -215,24 +237,34 @@ class Selector:
         return f"{self.name}.tell: arm {arm} was told, but the last ask was told already, call ask first"
 
     def _checked_likelihood(self, arm: int, likelihood: npt.ArrayLike) -> FloatArray:
-        shares = np.ascontiguousarray(likelihood, np.float64)
+        given = as_array(likelihood, f"{self.name}.tell: likelihood", "iuf")
+        shares = np.ascontiguousarray(given, np.float64)
         if shares.shape != (self.n_sources + 1,):
             raise InvalidInputError(
                 f"{self.name}.tell: likelihood has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm"
             )
-        if not ((shares >= 0.0) & (shares <= 1.0)).all() or shares[arm] == 0.0:
+        possible = (shares >= 0.0) & (shares < math.inf)
+        if not possible.all() or not self._arms[kernels.PROBABILITY] @ shares > 0.0:
             raise InvalidInputError(
-                f"{self.name}.tell: likelihood is {shares.tolist()}, must be probabilities, "
-                f"and above 0 for arm {arm}, which did act so"
+                f"{self.name}.tell: likelihood is {shares.tolist()}, must be at least 0, finite, "
+                f"and above 0 for some arm that could have been asked for, as arm {arm} was"
             )
         return shares
 
 
 def whole(caller: str, name: str, value: Any, *, at_least: int) -> int:
-    """A whole number, or a refusal."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+    """A whole number that an array can be long, or a refusal."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not at_least <= value <= 2**40:
         raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least}")
     return int(value)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether this is a finite number."""
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):
+        return False
 
 
 def optional_whole(caller: str, name: str, value: Any) -> int | None:
@@ -242,8 +274,8 @@ def optional_whole(caller: str, name: str, value: Any) -> int | None:
 
 def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
     """A number in a closed interval, or a refusal."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and lowest <= value <= highest and math.isfinite(value)):
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (number and is_finite(value) and lowest <= float(value) <= highest):
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
         raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
     return float(value)
@@ -252,8 +284,8 @@ def within(caller: str, name: str, value: Any, lowest: float, highest: float) ->
 def checked_bounds(caller: str, bounds: Any) -> Bounds:
     """Bounds on a return, lower below upper, or a refusal."""
     try:
-        lower, upper = (float(end) for end in bounds)
-    except (TypeError, ValueError):
+        lower, upper = (math.nan if isinstance(end, str) else float(end) for end in bounds)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
     if not (math.isfinite(upper - lower) and lower < upper):
         raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
@@ -276,11 +308,11 @@ def rng_from_dict(state: Any) -> np.random.Generator:
     """A generator in the state that ``rng_to_dict`` wrote."""
     known = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
     name = state.get("bit_generator") if isinstance(state, Mapping) else None
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidInputError(f"from_dict: rng is of kind {name!r}, must be one of {', '.join(known)}")
     bits = known[name](0)
     try:
         bits.state = state
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"from_dict: rng does not hold a state of {name}: {error!r}") from None
     return np.random.Generator(bits)

@@ -46,7 +46,7 @@ class TsallisINF(Selector):
         clip: bool = False,
         rng: np.random.Generator,
     ) -> None:
-        if estimator not in ("reduced-variance", "importance-weighted"):
+        if not isinstance(estimator, str) or estimator not in ("reduced-variance", "importance-weighted"):
             raise InvalidInputError(
                 f"{self.name}: estimator is {estimator!r}, must be 'reduced-variance' or 'importance-weighted'"
             )

@@ -1,0 +1,147 @@
+"""What is the same in all trials of a ``transfer``, checked once: the task, the sources, the learner's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from oldhand._cross_kernels import states_met
+from oldhand.errors import InvalidInputError
+from oldhand.mdp import BoolArray, TabularMDP, sealed
+from oldhand.reuse import _episode_kernels as kernels
+from oldhand.reuse.episodes import FOREVER, simulated, source_arrays
+from oldhand.reuse.learner import LearnerSettings
+from oldhand.reuse.q_learning import QLearning, discrete_size
+from oldhand.reuse.selector import whole, within
+from oldhand.values import checked_policy
+
+Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
+
+
+class Problem:
+    """A task, source policies and a learner's settings that fit together."""
+
+    def __init__(
+        self, task: Any, sources: Any, settings: Any, gamma: float | None, horizon: int | None, share: bool
+    ) -> None:
+        if not isinstance(sources, Iterable) or isinstance(sources, str):
+            raise InvalidInputError(f"transfer: sources is {sources!r}, must be a list of policies")
+        if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
+            raise InvalidInputError(
+                f"transfer: learner is {settings!r}, must be a QLearning(), or an object with a method start"
+            )
+        self.task, self.settings, self.share = task, settings, share
+        self.tabular = isinstance(task, TabularMDP)
+        self.shared_environment = isinstance(task, gym.Env)
+        if self.tabular:
+            self._take_task(gamma, horizon)
+        else:
+            self._take_environment(gamma, horizon)
+        self.n_states, self.n_actions = discrete_size(self.observations), discrete_size(self.actions)
+        if isinstance(settings, QLearning) and None in (self.n_states, self.n_actions):
+            raise InvalidInputError(
+                f"transfer: QLearning needs Discrete observations and actions from 0, got {self.observations} and "
+                f"{self.actions}: pass a learner of your own"
+            )
+        if share and not isinstance(settings, QLearning):
+            raise InvalidInputError(
+                "transfer: share=True needs the likelihood of the learner's actions, so learner must be a QLearning"
+            )
+        self.sources = [self._checked_source(source, i) for i, source in enumerate(sources)]
+
+    def _take_task(self, gamma: float | None, horizon: int | None) -> None:
+        task: TabularMDP = self.task
+        own = {"gamma": task.gamma} | ({} if task.horizon is None else {"horizon": task.horizon})
+        for name, value in (("gamma", gamma), ("horizon", horizon)):
+            if value is not None and value != own.get(name, value):
+                raise InvalidInputError(
+                    f"transfer: {name} is {value}, but the task has its own, {own[name]}: leave it out"
+                )
+        steps = task.horizon if horizon is None else whole("transfer", "horizon", horizon, at_least=1)
+        if steps is None and (endless := endless_states(task)).any():
+            raise InvalidInputError(
+                f"transfer: {task} has no horizon and an episode may never end (in state "
+                f"{int(np.argmax(endless))}, say): pass horizon, its most steps"
+            )
+        self.gamma, self.horizon = task.gamma, FOREVER if steps is None else steps
+        self.observations: gym.Space[Any] = gym.spaces.Discrete(task.n_states)
+        self.actions: gym.Space[Any] = gym.spaces.Discrete(task.n_actions)
+
+    def _take_environment(self, gamma: float | None, horizon: int | None) -> None:
+        if gamma is None:
+            raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
+        self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)
+        env = self.environment()
+        limits = (env.spec.max_episode_steps if env.spec else None, getattr(env.unwrapped, "horizon", None), horizon)
+        steps = [limit for limit in limits if limit is not None]
+        self.observations, self.actions = env.observation_space, env.action_space
+        self.leave(env)
+        if not steps:
+            raise InvalidInputError(
+                f"transfer: {env} has no step limit and an episode may never end: pass horizon, its most steps"
+            )
+        self.horizon = whole("transfer", "horizon", min(steps), at_least=1)
+
+    def environment(self) -> gym.Env[Any, Any]:
+        """An environment to run episodes in; ``leave`` it when done."""
+        if self.tabular:
+            env: gym.Env[Any, Any] = self.task.to_gymnasium()
+            return env
+        if isinstance(self.task, str):
+            env = gym.make(self.task)
+        else:
+            env = self.task() if callable(self.task) and not self.shared_environment else self.task
+        if not isinstance(env, gym.Env):
+            raise InvalidInputError(
+                f"transfer: task is {self.task!r}, must be a TabularMDP, or a Gymnasium environment, its id, "
+                "or a function that makes one"
+            )
+        return env
+
+    def leave(self, env: gym.Env[Any, Any]) -> None:
+        """Close an environment that was made here."""
+        if not self.shared_environment:
+            env.close()
+
+    def _checked_source(self, source: Any, i: int) -> Any:
+        if callable(source):
+            return source
+        place = f"transfer: sources[{i}]"
+        if self.n_states is None or self.n_actions is None:
+            raise InvalidInputError(
+                f"{place} is an array, which needs Discrete observations and actions: pass a function instead"
+            )
+        return checked_policy(source, self.n_states, self.n_actions, place)
+
+    @property
+    def compilable(self) -> bool:
+        """Whether task, sources and learner are all arrays."""
+        arrays = all(not callable(source) for source in self.sources)
+        return self.tabular and arrays and isinstance(self.settings, QLearning)
+
+    @cached_property
+    def arrays(self) -> tuple[kernels.Task, kernels.Sources]:
+        """Task and sources as the compiled episodes read them."""
+        return simulated(self.task, self.horizon), source_arrays(self.sources, self.task)
+
+
+def endless_states(task: TabularMDP) -> BoolArray:
+    """The states an episode can reach in which some policy stays for ever: it never ends, nor leaves them [S]."""
+    shape = (task.n_states, task.n_actions, -1)
+    chances = np.ones(task.next_state.shape) if task.probability is None else task.probability
+    possible: BoolArray = chances.reshape(shape) > 0
+    ends, following = task.terminated.reshape(shape), task.next_state.reshape(shape)
+    staying = np.ones(task.n_states, np.bool_)
+    while True:  # the largest set in which some action of every state surely stays
+        stays = (~possible | (~ends & staying[following])).all(axis=2)
+        kept: BoolArray = staying & np.any(stays, axis=1)
+        if (kept == staying).all():
+            break
+        staying = kept
+    goes_on = (possible & ~ends).astype(np.float64)
+    met: BoolArray = states_met(sealed(following), sealed(goes_on), task.start_states)
+    return staying & met

@@ -1,0 +1,195 @@
+"""What the selectors are held against: the printed algorithms in plain Python floats and lists, slow and in full.
+
+Written from the paper's Algorithm 1 as corrected, from Zimmert and Seldin's Tsallis-INF, from Waudby-Smith and Ramdas'
+empirical Bernstein sequence and from Fernandez and Veloso's softmax, without looking at the kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+
+from reference import outcomes, start_distribution
+
+
+class Exp3:
+    """Algorithm 1, with every payoff kept. Sources 0 .. c - 1, the learner c; payoffs are in [0, 1]."""
+
+    def __init__(self, c, beta, *, elimination="none", delta=0.1, check_every=100):
+        self.c, self.beta, self.elimination, self.delta, self.check_every = c, beta, elimination, delta, check_every
+        self.log_weight = [0.0] * (c + 1)
+        self.payoffs = [[] for _ in range(c + 1)]
+        self.in_play = set(range(c + 1))
+        self.eliminated_at = [-1] * c
+        self.t = 0
+
+    def probabilities(self):
+        top = max(self.log_weight[i] for i in self.in_play)
+        weight = [math.exp(self.log_weight[i] - top) if i in self.in_play else 0.0 for i in range(self.c + 1)]
+        total, n = math.fsum(weight), len(self.in_play)
+        return [
+            (1 - self.beta) * weight[i] / total + self.beta / n if i in self.in_play else 0.0 for i in range(self.c + 1)
+        ]
+
+    def tell(self, arm, x):
+        self.log_weight[arm] += self.beta / (self.c + 1) * x / self.probabilities()[arm]
+        self.payoffs[arm].append(x)
+        self.t += 1
+        if self.elimination != "none" and self.t % self.check_every == 0:
+            before = sorted(self.in_play - {self.c})  # C_t: all are compared as they stood
+            for k in before:
+                if any(self.beats(j, k) for j in before if j != k):
+                    self.in_play.discard(k)  # from C_{t+1}
+                    self.eliminated_at[k] = self.t
+
+    def beats(self, j, k):
+        one, other = self.payoffs[j], self.payoffs[k]
+        if not one or not other:
+            return False
+        if self.elimination == "anytime":
+            log_level = math.log(self.c / self.delta)
+            return confidence_ends(one, log_level)[0] > confidence_ends(other, log_level)[1]
+        gap = math.fsum(one) / len(one) - math.fsum(other) / len(other)
+        return all(gap / 2 > math.sqrt(-math.log(self.delta / (2 * self.c)) / (2 * len(x))) for x in (one, other))
+
+
+def confidence_ends(payoffs, log_level):
+    """The predictable plug-in empirical Bernstein sequence after these payoffs; each end fails with chance e^-level.
+
+    The high end is at most 1, as payoffs are; where all slopes are 0 (no payoff, or level 0) nothing is ruled out.
+    """
+    total, squares = 0.0, 0.0
+    mean, variance = 0.5, 0.25
+    slopes, weighted, charges = [], [], []
+    for n, x in enumerate(payoffs, start=1):
+        slope = min(math.sqrt(2 * log_level / (variance * n * math.log(n + 1))), 0.75)
+        v, psi = 4 * (x - mean) ** 2, (-math.log(1 - slope) - slope) / 4
+        slopes.append(slope)
+        weighted.append(slope * x)
+        charges.append(v * psi)
+        total += x
+        mean = (0.5 + total) / (n + 1)
+        squares += (x - mean) ** 2
+        variance = (0.25 + squares) / (n + 1)
+    if not any(slopes):
+        return 0.0, 1.0
+    centre, width = math.fsum(weighted), log_level + math.fsum(charges)
+    return (centre - width) / math.fsum(slopes), min(1.0, (centre + width) / math.fsum(slopes))
+
+
+def tsallis_probabilities(losses, eta):
+    """p_i = 4 (eta (L_i - x))^-2 with the x at which they sum to 1, by halving the interval it must lie in."""
+    least = min(losses)
+    low, high = least - 2 * math.sqrt(len(losses)) / eta, least - 2 / eta
+    for _ in range(200):
+        x = (low + high) / 2
+        if math.fsum(4 / (eta * (loss - x)) ** 2 for loss in losses) > 1:
+            high = x
+        else:
+            low = x
+    return [4 / (eta * (loss - low)) ** 2 for loss in losses]
+
+
+class Tsallis:
+    """Tsallis-INF with either estimator of losses 1 - x; ``shares`` are the arms' likelihoods of the episode's acts."""
+
+    def __init__(self, n_arms, reduced):
+        self.losses, self.reduced, self.t = [0.0] * n_arms, reduced, 1
+
+    @property
+    def eta(self):
+        return (4 if self.reduced else 2) / math.sqrt(self.t)
+
+    def probabilities(self):
+        return tsallis_probabilities(self.losses, self.eta)
+
+    def base(self, i, p):
+        """What is subtracted from arm i's loss before the division, and added back after it."""
+        return 0.5 if self.reduced and p[i] >= self.eta**2 else 0.0
+
+    def tell(self, arm, x, shares=None):
+        p = self.probabilities()
+        shares = [float(i == arm) for i in range(len(p))] if shares is None else shares
+        chance = math.fsum(q * share for q, share in zip(p, shares, strict=True))
+        for i, share in enumerate(shares):
+            base = self.base(i, p)
+            self.losses[i] += (1 - x - base) * share / chance + base
+        self.t += 1
+
+
+class TsallisOfSources(Tsallis):
+    """The same among the sources of regret balancing, where a source's base is the mean loss of its own episodes."""
+
+    def __init__(self, c):
+        super().__init__(c, True)
+        self.own = [[] for _ in range(c)]
+
+    def base(self, i, p):
+        return math.fsum(self.own[i]) / len(self.own[i]) if self.own[i] else super().base(i, p)
+
+    def tell(self, arm, x, shares=None):
+        super().tell(arm, x, shares)
+        self.own[arm].append(1 - x)
+
+
+class Balancing:
+    """The learner or the sources: the two accounts of regret balancing, recomputed from all payoffs at every step."""
+
+    def __init__(self, c, kappa, floor, delta):
+        self.c, self.kappa, self.floor, self.delta = c, kappa, floor, delta
+        self.payoffs = [[] for _ in range(c + 1)]
+
+    def source_means(self, in_play):
+        return [sum(self.payoffs[i]) / len(self.payoffs[i]) for i in in_play if self.payoffs[i]]
+
+    def shortfall(self, in_play):
+        """n m - X."""
+        own = self.payoffs[-1]
+        return len(own) * max(self.source_means(in_play), default=0.0) - sum(own)
+
+    def level(self):
+        """The learner's mean payoff of late: of all its episodes up to 100, from then on each new one weighs 1/100."""
+        level = 0.0
+        for n, x in enumerate(self.payoffs[-1], start=1):
+            level += (x - level) / min(n, 100)
+        return level
+
+    def hope(self, in_play):
+        """The largest mean payoff that no source's confidence sequence rules out: 1 while one is unplayed."""
+        log_level = math.log(self.c / self.delta)
+        return max(confidence_ends(self.payoffs[i], log_level)[1] for i in in_play)
+
+    def to_learner(self, in_play):
+        """Whether the next episode is the learner's."""
+        if self.c == 0:
+            return True
+        t = 1 + sum(map(len, self.payoffs))
+        others = t - 1 - len(self.payoffs[-1])
+        owed = self.hope(in_play) > self.level() and others < self.floor * (self.c * t**2) ** (1 / 3)
+        return not owed and self.shortfall(in_play) <= self.kappa * math.sqrt(t)
+
+
+def learner_value(mdp, learner):
+    """What a Q-learner would earn, in expectation, in its next own episode, by trying all that can happen.
+
+    It learns within the episode, so that its policy changes on the way; ``learner`` itself stays as it is.
+    """
+    epsilon, n_actions = learner.epsilon, mdp.n_actions
+
+    def value(learner, s, steps):
+        if steps == 0:
+            return 0.0
+        row = learner.Q[s].tolist()
+        ties = row.count(max(row))
+        expected = 0.0
+        for a in range(n_actions):
+            chance_a = epsilon / n_actions + ((1 - epsilon) / ties if row[a] == max(row) else 0.0)
+            for chance, following, reward, terminated in outcomes(mdp, s, a):
+                after = copy.copy(learner)
+                after.Q, after.visits = learner.Q.copy(), learner.visits.copy()
+                after.learn(s, a, reward, following, terminated)
+                rest = 0.0 if terminated else mdp.gamma * value(after, following, steps - 1)
+                expected += chance_a * chance * (reward + rest)
+        return expected
+
+    return sum(p * value(learner, s, mdp.horizon) for s, p in enumerate(start_distribution(mdp)) if p > 0)
