@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from oldhand import __version__
 from oldhand.cli import main
 
-STAGES = ("build", "solve", "cross values", "cluster", *["new task"] * 5, "draw")
+STAGES = ("build", "solve", "cross values", "cluster", *["new task"] * 6, "draw")
 RIVALS = (
     "oldhand's recommended",
     "EXP-3-Transfer, ",

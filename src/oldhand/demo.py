@@ -34,7 +34,7 @@ class Story(NamedTuple):
 
 
 def run(out: Path, stage: Stage, seed: int = 0) -> Story:
-    """Cluster the policies of 60 solved surveillance tasks, meet a new one in five ways, draw it into ``out``."""
+    """Cluster the policies of 60 solved surveillance tasks, meet a new one in six ways, draw it into ``out``."""
     out = figures.writable(out)
     rng = np.random.default_rng(seed)
     with stage("build 60 surveillance tasks, and a new one of the family"):
@@ -86,6 +86,7 @@ def _contestants(kept: list[IntArray], policies: list[IntArray]) -> list[tuple[s
         (f"EXP-3-Transfer, all {m} sources", policies, {}),
         (f"Probabilistic Policy Reuse, {n} sources", kept, {"selector": "ppr"}),
         ("Q-learning alone", [], {}),
+        ("Q-learning alone, exploring less and less", [], {"learner": RECOMMENDED["learner"]}),
     ]
 
 
