@@ -15,12 +15,9 @@ from oldhand.cli import main
 
 STAGES = ("build", "solve", "cross values", "cluster", *["new task"] * 6, "draw")
 RIVALS = (
-    "oldhand's recommended",
-    "EXP-3-Transfer, ",
-    "EXP-3-Transfer, all 60",
-    "Probabilistic Policy Reuse",
-    "Q-learning",
-)
+    "oldhand's recommended", "EXP-3-Transfer, ", "EXP-3-Transfer, all", "Probabilistic Policy", "Q-learning alone ",
+    "Q-learning alone, exploring less",
+)  # fmt: skip
 
 
 def run(*arguments: str | Path) -> Result:
