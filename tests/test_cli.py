@@ -40,8 +40,8 @@ def test_the_demo_draws_a_picture_and_tells_a_line_for_each_stage(tmp_path):
         assert float(seconds) >= 0
         assert unit == "s"
     assert lines[-1] == f"picture: {out}"
-    assert "of 60 tasks kept" in lines[len(STAGES) + 1]
-    table = lines[len(STAGES) + 4 : -2]
+    assert "of 60 policies stand for all" in lines[len(STAGES) + 1]
+    table = lines[len(STAGES) + 5 : -3]
     for line, rival in zip(table, RIVALS, strict=True):
         assert line.startswith(rival)
     shares = [float(line.split()[-1]) for line in table]

@@ -266,7 +266,7 @@ def test_the_picture_of_a_run_has_curve_shares_and_eliminations(played, tmp_path
     assert below.get_title() == "Who ran the episodes"
     assert (below.get_xlabel(), below.get_ylabel()) == ("episode", "share of episodes")
     most = np.argsort(-played.shares().sum(axis=0)[:-1], kind="stable")[:8]
-    shown = ["learner", *(f"source {i}" for i in most), "4 other sources", "a source is dropped"]
+    shown = ["learner", *(f"source {i}" for i in most), "the other 4 sources", "a source is dropped in a trial"]
     assert labels(below) == shown
     marks = below.lines[0]
     assert sorted(marks.get_xdata()) == sorted(played.eliminated_at[played.eliminated_at >= 0])

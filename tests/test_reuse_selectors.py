@@ -1053,8 +1053,8 @@ def test_with_no_elimination_the_bound_holds_to_every_arm(rng):
         promised, g = guarantee(Exp3Transfer, rng, **settings), regret_bound(3, 5000, 8.0)
         assert promised.to_learner == pytest.approx(g, rel=1e-12)
         assert promised.to_each_source == promised.to_best_source == promised.to_learner
-        assert f"{g:.4g} of what the learner would have earned in the state it was in" in promised.statement
-        assert f"{g:.4g} of each source's value" in promised.statement
+        assert f"would have earned, in the state it was in at each episode, by at most {g:.4g};" in promised.statement
+        assert f"of each source's value by at most {g:.4g}." in promised.statement
         assert ALONE in promised.statement
         assert str(promised) == promised.statement
         assert promised.episodes == 5000
@@ -1065,7 +1065,9 @@ def test_under_anytime_elimination_it_holds_to_the_learner_and_with_delta_of_the
     assert promised.to_learner == pytest.approx(g, rel=1e-12)
     assert promised.to_best_source == pytest.approx(g + 0.05 * 8.0, rel=1e-12)
     assert promised.to_each_source is None
-    assert f"{g + 0.4:.4g} of the best source's value" in promised.statement
+    assert (
+        f"of the best source's value by at most {g + 0.4:.4g} (0.4 of it for wrong eliminations)." in promised.statement
+    )
     assert "each source" not in promised.statement
     assert ALONE in promised.statement
 
@@ -1075,7 +1077,7 @@ def test_under_the_printed_elimination_nothing_is_proven_to_the_sources(rng):
         assert promised.to_learner == pytest.approx(regret_bound(3, 5000, 8.0), rel=1e-12)
         assert promised.to_each_source is None
         assert promised.to_best_source is None
-        assert "nothing is proven to the sources" in promised.statement
+        assert "of the sources by an amount not proven" in promised.statement
         assert ALONE in promised.statement
 
 
@@ -1115,14 +1117,16 @@ def test_tsallis_inf_promises_what_its_authors_proved(rng, estimator):
     promised = guarantee(TsallisINF, rng, episodes=T, estimator=estimator)
     assert promised.to_learner == pytest.approx(expected, rel=1e-12)
     assert promised.to_each_source == promised.to_best_source == promised.to_learner
-    assert f"{expected:.4g} of what the learner would have earned in the state it was in" in promised.statement
+    assert (
+        f"would have earned, in the state it was in at each episode, by at most {expected:.4g};" in promised.statement
+    )
     assert ALONE in promised.statement
     anytime = guarantee(TsallisINF, rng, episodes=T, estimator=estimator, elimination="anytime", delta=0.02)
     assert (anytime.to_each_source, anytime.to_learner) == (None, promised.to_learner)
     assert anytime.to_best_source == pytest.approx(expected + 0.02 * 8.0, rel=1e-12)
     paper = guarantee(TsallisINF, rng, episodes=T, estimator=estimator, elimination="paper")
     assert (paper.to_each_source, paper.to_best_source, paper.to_learner) == (None, None, promised.to_learner)
-    assert "nothing is proven" in paper.statement
+    assert "of the sources by an amount not proven" in paper.statement
 
 
 def test_regret_balancing_promises_no_figure_to_any_arm(rng):
@@ -1142,3 +1146,14 @@ def test_of_policy_reuse_nothing_is_proven(rng):
     assert (promised.to_learner, promised.to_each_source, promised.to_best_source) == (None, None, None)
     assert str(promised) == "Nothing is proven."
     assert promised.episodes == 20
+
+
+def test_a_guarantee_speaks_of_a_number_of_episodes_and_of_clipped_returns_where_they_are(rng):
+    unknown = TsallisINF(2, bounds=(0, 1), clip=True, rng=rng)
+    with pytest.raises(InvalidInputError, match=r"tsallis-inf\.regret_guarantee: episodes is None, must be given"):
+        unknown.regret_guarantee()
+    unknown.tell(unknown.ask(), 3.0)
+    assert "Over 1 episodes" in unknown.regret_guarantee().statement
+    assert "clipped onto the bounds" in unknown.regret_guarantee().statement
+    plain = TsallisINF(2, 10, bounds=(0, 1), rng=rng)
+    assert "clipped" not in plain.regret_guarantee().statement

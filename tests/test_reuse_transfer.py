@@ -12,6 +12,7 @@ import reference
 import oldhand
 from oldhand import (
     Exp3Transfer,
+    FixedPolicy,
     InvalidInputError,
     ProbabilisticPolicyReuse,
     QLearning,
@@ -101,7 +102,7 @@ class Untouched(gym.Env):
         ({"sources": 3}, "transfer: sources is 3, must be a list of policies"),
         ({"sources": [[0, 0]]}, r"transfer: sources\[0\] has shape \(2,\).*must be \[4\] integer actions or \[4, 2\]"),
         ({"sources": [[0] * 4, np.zeros((2, 4))]}, r"transfer: sources\[1\] has shape \(2, 4\)"),
-        ({"sources": np.zeros(4, int)}, r"transfer: sources\[0\] has shape \(\)"),
+        ({"sources": np.zeros(4, int)}, r"transfer: sources is an array \[S\], one policy, must be a list"),
         ({"sources": [[0, 0, 0, 2]]}, r"transfer: sources\[0\]\[3\] is action 2, must be in 0\.\.1"),
         ({"sources": [np.full((4, 2), 0.6)]}, r"transfer: sources\[0\]\[0\] is \[0\.6, 0\.6\], must be probabilities"),
         ({"gamma": 0.5}, r"transfer: gamma is 0\.5, but the task has its own, 0\.9: leave it out"),
@@ -580,6 +581,15 @@ def test_a_selector_of_ones_own_is_never_told_a_return_that_is_no_number(on_viol
 
     with pytest.raises(InvalidInputError, match="the return of episode 0 is nan, must be a finite number"):
         asked(Broken(), gamma=0.9, selector=Turns, bounds=bounds, on_violation=on_violation)
+
+
+def test_a_policy_that_does_not_learn_may_stand_in_the_learners_place():
+    right = [1] * 4
+    run = asked(sources=[[0] * 4], learner=FixedPolicy(right), episodes=30)
+    assert run.returns[run.arms == 1] == pytest.approx(0.9**3)
+    assert run.policy.tolist() == right
+    same = asked(sources=[[0] * 4], learner=FixedPolicy(lambda state: right[state]), episodes=30)
+    assert (same.returns == run.returns).all()
 
 
 # What comes out

@@ -22,6 +22,7 @@ from oldhand.mdp import TabularMDP
 from oldhand.reuse import (
     RECOMMENDED,
     Exp3Transfer,
+    FixedPolicy,
     ProbabilisticPolicyReuse,
     QLearning,
     RegretBalancing,
@@ -43,6 +44,7 @@ __all__ = [
     "Bounds",
     "Clustering",
     "Exp3Transfer",
+    "FixedPolicy",
     "InvalidInputError",
     "LowerBound",
     "OldhandError",

@@ -39,9 +39,10 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
     except OldhandError as error:
         raise click.ClickException(str(error)) from None
     if not quiet:
-        click.echo(f"\n{told.heading}\n\n{'mean return per episode':<55}{'return':>8}{'% of optimal':>14}")
-        for name, _, mean, percent in told.table:
-            click.echo(f"{name:<55}{mean:8.2f}{percent:14.1f}")
+        click.echo(f"\n{told.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
+        for name, mean, percent in told.table:
+            click.echo(f"{name:<55}{mean:12.2f}{percent:10.1f}")
+        click.echo("score: 100 (mean return - worst) / (optimal - worst)")
         click.echo("")
     click.echo(f"picture: {told.picture}")
 

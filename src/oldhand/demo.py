@@ -26,20 +26,20 @@ EPISODES, TRIALS = 10_000, 10
 
 
 class Story(NamedTuple):
-    """Where the picture is, and the table: who, with how many sources, mean return, percentage of the optimum."""
+    """Where the picture is, what was kept, and the table: who, mean return, score in percent."""
 
     picture: Path
     heading: str
-    table: list[tuple[str, int, float, float]]
+    table: list[tuple[str, float, float]]
 
 
 def run(out: Path, stage: Stage, seed: int = 0) -> Story:
     """Cluster the policies of 60 solved surveillance tasks, meet a new one in six ways, draw it into ``out``."""
     out = figures.writable(out)
     rng = np.random.default_rng(seed)
-    with stage("build 60 surveillance tasks, and a new one of the family"):
+    with stage("build 60 surveillance tasks (the first run here compiles)"):
         tasks, new = _family(rng)
-    with stage("solve them (the first run on a machine compiles)"):
+    with stage("solve them, and a new one of the family"):
         policies = [solve(task).policy for task in tasks]
         best = solve(new)
     with stage("cross values: every policy in every task"):
@@ -61,11 +61,14 @@ def run(out: Path, stage: Stage, seed: int = 0) -> Story:
         draw_curves(right, runs, best.start_value)
         right.set_title(f"The new task, {EPISODES:,} episodes: mean of {TRIALS} trials, 95% intervals")
         written = figures.save(figure, out)
-    table = [
-        (name, run.n_sources, mean := float(run.total.mean()) / EPISODES, 100 * mean / best.start_value)
-        for name, run in runs.items()
-    ]
-    return Story(written, f"{clustering}; an optimal policy of the new task earns {best.start_value:.4g}", table)
+    optimum, lower = best.start_value, bounds.lower
+    means = {name: float(run.total.mean()) / EPISODES for name, run in runs.items()}
+    heading = (
+        f"{len(kept)} of {len(tasks)} policies stand for all: a task loses {clustering.mean_radius:.2g} on average.\n"
+        f"The new task: an optimal policy earns {optimum:.2f} an episode, the worst {lower:.2f}."
+    )
+    table = [(name, mean, 100 * (mean - lower) / (optimum - lower)) for name, mean in means.items()]
+    return Story(written, heading, table)
 
 
 def _family(rng: np.random.Generator) -> tuple[list[TabularMDP], TabularMDP]:
@@ -96,22 +99,28 @@ def _draw_map(
     """The grid, the paths of the kept policies, and what the new task asks for."""
     size, cells = surveillance.SIZE, surveillance.locations()
     rows, columns = np.divmod(cells, size)
-    axes.plot(columns, rows, "s", color="0.75", markersize=4, label="a place that may be watched")
+    best = int(np.argmax(cross_values([new], kept)[0]))
+    axes.plot(columns, rows, "s", color="0.75", markersize=4, label="place to watch")
     for i, (policy, task) in enumerate(zip(kept, clustering.representatives, strict=True)):
         path = _path(tasks[task], policy)
         shift = 0.35 * (i - (len(kept) - 1) / 2) / len(kept)  # so that paths side by side can be told apart
         colour = figures.shade(i, len(kept))  # not the colours of the curves, which stand for something else
-        axes.plot(path[:, 1] + shift, path[:, 0] + shift, linewidth=2, color=colour)
+        fits = i == best
+        axes.plot(
+            path[:, 1] + shift, path[:, 0] + shift, linewidth=5 if fits else 2, color=colour, alpha=1 if fits else 0.6,
+            label="kept policy that fits it" if fits else "kept policy" if i == int(best == 0) else None,
+        )  # fmt: skip
+        axes.plot(path[-1, 1], path[-1, 0], "o", color=colour, markersize=6)
     for order, place in enumerate(new.params["sequence"], start=1):
         row, column = divmod(int(cells[place]), size)
-        label = "watched in the new task, in order" if order == 1 else None
+        label = "wanted in the new task" if order == 1 else None
         axes.plot(column, row, "o", markersize=15, markerfacecolor="none", markeredgecolor="black", label=label)
         axes.annotate(str(order), (column, row), (9, 7), textcoords="offset points", fontsize="large", weight="bold")
     start = divmod(surveillance.START, size)
     axes.plot(start[1], start[0], "*", color="black", markersize=12, label="start")
     axes.set(xlim=(-1, size), ylim=(size, -1), aspect="equal", xticks=[], yticks=[])
-    axes.set_title(f"{len(tasks)} tasks solved before; {len(kept)} policies kept (paths)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=3, fontsize="small", handletextpad=0.3)
+    axes.set_title(f"{len(tasks)} tasks solved, {len(kept)} policies kept\n(any place of a group of four will do)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=3, fontsize="small", handletextpad=0.5)
 
 
 def _path(task: TabularMDP, policy: IntArray) -> Any:

@@ -1,7 +1,7 @@
 """Policy reuse on a new task: selectors, the learner, and the episode engine."""
 
 from oldhand.reuse.exp3_transfer import Exp3Transfer
-from oldhand.reuse.learner import Learner, LearnerSettings
+from oldhand.reuse.learner import FixedPolicy, Learner, LearnerSettings
 from oldhand.reuse.ppr import ProbabilisticPolicyReuse
 from oldhand.reuse.q_learning import QLearner, QLearning, decay
 from oldhand.reuse.regret_balancing import RegretBalancing
@@ -14,6 +14,7 @@ __all__ = [
     "RECOMMENDED",
     "SELECTORS",
     "Exp3Transfer",
+    "FixedPolicy",
     "Learner",
     "LearnerSettings",
     "ProbabilisticPolicyReuse",

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, whole, within
+from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee, whole, within
 
 
 def theorem_beta(n_sources: int, episodes: int) -> float:
@@ -76,7 +76,7 @@ class Exp3Transfer(Selector):
         It holds to the learner whatever is eliminated, since dropping other arms only lowers the sum of weights; to
         every source if none is eliminated; to the best source, plus delta B, if elimination is "anytime".
         """
-        episodes, n_arms, span = max(self.episodes, self.n_told), self.n_sources + 1, self.bounds.span
+        episodes, n_arms, span = self.horizon(), self.n_sources + 1, self.bounds.span
         if n_arms == 1:
             bound = 0.0
         elif self.beta == 0.0:
@@ -86,15 +86,4 @@ class Exp3Transfer(Selector):
             bound = span * min(1.0, bound)
         best = {"none": bound, "anytime": min(span, bound + self.delta * span), "paper": None}[self.elimination]
         each = bound if self.elimination == "none" else None
-        lines = [
-            f"Over {episodes:,} episodes, in expectation and per episode, the returns fall short by at most",
-            f"  {bound:.4g} of what the learner would have earned in the state it was in at each episode",
-        ]
-        if best is None:
-            lines.append("  (nothing is proven to the sources: the printed elimination test does not keep its delta)")
-        else:
-            whom = "each source" if each is not None else "the best source"
-            extra = "" if each is not None else f" ({self.delta:g} of the span for wrong eliminations)"
-            lines.append(f"  {best:.4g} of {whom}'s value{extra}")
-        lines.append("This is no bound against the learner run alone: here it learns only from the episodes it gets.")
-        return RegretGuarantee(episodes, bound, each, best, "\n".join(lines))
+        return guarantee(self, episodes, bound, each, best)

@@ -28,3 +28,26 @@ class LearnerSettings(Protocol):
         self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
     ) -> Learner:
         """A learner that knows nothing yet, for one trial."""
+
+
+class FixedPolicy:
+    """In the learner's place, a policy that does not learn: what you would run otherwise, and never eliminated.
+
+    ``policy`` is a function of the observation, or actions [S].
+    """
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy if callable(policy) else np.asarray(policy)
+
+    def start(
+        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
+    ) -> FixedPolicy:
+        """Itself: there is nothing to start."""
+        return self
+
+    def act(self, observation: Any) -> Any:
+        """The policy's action."""
+        return self.policy(observation) if callable(self.policy) else int(self.policy[observation])
+
+    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
+        """Nothing is learned."""

@@ -30,6 +30,8 @@ class Problem:
     ) -> None:
         if not isinstance(sources, Iterable) or isinstance(sources, str):
             raise InvalidInputError(f"transfer: sources is {sources!r}, must be a list of policies")
+        if isinstance(sources, np.ndarray) and sources.ndim == 1 and sources.dtype != object and len(sources):
+            raise InvalidInputError("transfer: sources is an array [S], one policy, must be a list: pass [policy]")
         if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
             raise InvalidInputError(
                 f"transfer: learner is {settings!r}, must be a QLearning(), or an object with a method start"

@@ -62,7 +62,7 @@ class RegretBalancing(Selector):
 
     def regret_guarantee(self) -> RegretGuarantee:
         """The two accounts; ``docs/reuse.md`` has the argument."""
-        episodes, span = max(self.episodes or 1, self.n_told), self.bounds.span
+        episodes, span = self.horizon(), self.bounds.span
         behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
         owed = span * min(1.0, (self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0) / episodes)
         statement = (

@@ -118,9 +118,13 @@ class TransferRun:
         return Curve(np.array([0.5 * (a + b) for a, b in edges]), *interval(means))
 
     def plot(self, optimum: float | None = None) -> Figure:
-        """The learning curve above, the arms' shares of the episodes below, eliminations marked."""
+        """The learning curve above, the arms' shares of the episodes below, eliminations marked.
+
+        ``optimum``, what an optimal policy would earn, is drawn if given. Save it by ``.savefig(path)``.
+        """
         figure, (above, below) = figures.new_figure(8, 7, nrows=2, sharex=True)
         draw_curves(above, {"mean return": self}, optimum)
+        above.set_xlabel("")
         _draw_shares(below, self)
         return figure
 
@@ -185,21 +189,29 @@ def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | No
 
 
 def _draw_shares(axes: Axes, run: TransferRun) -> None:
-    """Stacked shares: the learner first, then the sources most used, the others together."""
+    """Stacked shares: the learner first, then the sources most used, those with little together."""
     edges = _edges(run.returns.shape[1], None)
     middles, shares = [0.5 * (a + b) for a, b in edges], run.shares()
     order = [int(i) for i in np.argsort(-shares[:, :-1].sum(axis=0), kind="stable")]
-    shown, others = order[:8], order[8:]
+    shown = [i for i in order[:8] if shares[:, i].mean() >= 0.005]
+    others = order[len(shown) :]
     rows, labels = [shares[:, -1], *(shares[:, i] for i in shown)], ["learner", *(f"source {i}" for i in shown)]
     colours = ["0.35", *(figures.line_style(i)["color"] for i in range(len(shown)))]
     if others:
         rows.append(shares[:, others].sum(axis=1))
-        labels.append(f"{len(others)} other sources")
+        labels.append(f"the other {len(others)} sources")
         colours.append("0.85")
     axes.stackplot(middles, rows, labels=labels, colors=colours)
     dropped = run.eliminated_at[run.eliminated_at >= 0]
     if len(dropped):
-        axes.plot(dropped, np.full(len(dropped), 1.02), "kv", markersize=4, clip_on=False, label="a source is dropped")
+        axes.plot(
+            dropped,
+            np.full(len(dropped), 1.02),
+            "kv",
+            markersize=4,
+            clip_on=False,
+            label="a source is dropped in a trial",
+        )
     axes.set(xlabel="episode", ylabel="share of episodes", ylim=(0, 1.05), title="Who ran the episodes")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 

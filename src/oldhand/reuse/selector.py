@@ -43,6 +43,27 @@ class RegretGuarantee:
         return self.statement
 
 
+def guarantee(
+    selector: Selector, episodes: int, bound: float, each: float | None, best: float | None
+) -> RegretGuarantee:
+    """The guarantee of a bandit over sources and learner, in words."""
+    lines = [
+        f"Over {episodes:,} episodes, in expectation and per episode, the returns fall short",
+        f"  of what the learner would have earned, in the state it was in at each episode, by at most {bound:.4g};",
+    ]
+    if best is None:
+        lines.append("  of the sources by an amount not proven: the printed elimination test does not keep its delta.")
+    elif each is None:
+        share = f"{selector.delta * selector.bounds.span:.4g} of it for wrong eliminations"
+        lines.append(f"  of the best source's value by at most {best:.4g} ({share}).")
+    else:
+        lines.append(f"  of each source's value by at most {best:.4g}.")
+    if selector.clip:
+        lines.append("Returns are meant as clipped onto the bounds.")
+    lines.append("This is no bound against the learner run alone: here it learns only from the episodes it gets.")
+    return RegretGuarantee(episodes, bound, each, best, "\n".join(lines))
+
+
 class Selector:
     """Base of the selectors: state in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
 
@@ -50,6 +71,7 @@ class Selector:
     bounded: ClassVar[bool] = True  # whether returns must lie within bounds
     mixes: ClassVar[bool] = False  # whether sources and learner act in one episode, as ``reuse`` (psi, upsilon) says
     reuse: tuple[float, float] = (1.0, 1.0)
+    episodes: int | None
 
     def __init__(
         self,
@@ -178,6 +200,13 @@ class Selector:
     def refuses(self, episode_return: float) -> bool:
         """Whether ``tell`` would refuse the return as outside the bounds."""
         return self.bounded and not self.clip and bool(kernels.outside(episode_return, *self.bounds))
+
+    def horizon(self) -> int:
+        """The number of episodes a guarantee speaks of: as declared, or as told if that is more."""
+        episodes = max(self.episodes or 0, self.n_told)
+        if episodes == 0:
+            raise InvalidInputError(f"{self.name}.regret_guarantee: episodes is None, must be given, or some be told")
+        return episodes
 
     def regret_guarantee(self) -> RegretGuarantee:
         """What is proven of this selector, to whom."""

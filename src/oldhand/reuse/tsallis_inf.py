@@ -15,7 +15,7 @@ import numpy as np
 
 from oldhand.errors import InvalidInputError
 from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, optional_whole
+from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee, optional_whole
 
 Estimator = Literal["reduced-variance", "importance-weighted"]
 
@@ -64,15 +64,8 @@ class TsallisINF(Selector):
 
     def regret_guarantee(self) -> RegretGuarantee:
         """As proven by Zimmert and Seldin for any payoffs; far smaller in fact where sources differ clearly."""
-        episodes, span = max(self.episodes or 1, self.n_told), self.bounds.span
+        episodes, span = self.horizon(), self.bounds.span
         bound = span * min(1.0, tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes)
         best = {"none": bound, "anytime": min(span, bound + self.delta * span), "paper": None}[self.elimination]
         each = bound if self.elimination == "none" else None
-        to_sources = "nothing is proven" if best is None else f"at most {best:.4g}"
-        statement = (
-            f"Over {episodes:,} episodes, in expectation and per episode, the returns fall short by at most "
-            f"{bound:.4g} of what the learner would have earned in the state it was in at each episode; "
-            f"to {'each' if each is not None else 'the best'} source's value: {to_sources}.\n"
-            "This is no bound against the learner run alone: here it learns only from the episodes it gets."
-        )
-        return RegretGuarantee(episodes, bound, each, best, statement)
+        return guarantee(self, episodes, bound, each, best)
