@@ -123,28 +123,28 @@ def score(repositories: list[Repository], options: Options, which: str) -> tuple
     return float(mean[0]), float(mean[0] - low[0]), widened
 
 
-def useless_sources() -> list[tuple[TabularMDP, list[IntArray]]]:
-    """Ten two-target tasks worth more than 40, each with 16 optimal policies of tasks in other groups."""
+def useless_sources() -> list[tuple[TabularMDP, list[TabularMDP]]]:
+    """Ten two-target tasks worth more than 40, each with 16 tasks in other groups."""
     rng, groups = np.random.default_rng(2026), surveillance.groups()
-    found: list[tuple[TabularMDP, list[IntArray]]] = []
+    found: list[tuple[TabularMDP, list[TabularMDP]]] = []
     while len(found) < TARGETS:
         order = rng.permutation(16)
         target = surveillance.task(groups[order[:2], rng.integers(4, size=2)].tolist())
         if solve(target).start_value > 40:
             others = [groups[rng.choice(order[2:], 2, replace=False), rng.integers(4, size=2)] for _ in range(16)]
-            found.append((target, [solve(surveillance.task(other.tolist())).policy for other in others]))
+            found.append((target, [surveillance.task(other.tolist()) for other in others]))
     return found
 
 
-def against_alone(instances: list[tuple[TabularMDP, list[IntArray]]], options: Options) -> float:
+def against_alone(instances: list[tuple[TabularMDP, list[TabularMDP]]], options: Options) -> float:
     """The cumulative reward with useless sources as a percentage of that of the same learner run alone."""
-    bounds = return_bounds([target for target, _ in instances])
-    totals = np.zeros(2)
-    for i, (target, sources) in enumerate(instances):
+    totals, bounds = np.zeros(2), return_bounds([task for _, tasks in instances for task in tasks])
+    for i, (target, tasks) in enumerate(instances):
+        sources = [solve(task).policy for task in tasks]
         for place, (given, with_) in enumerate(((sources, options), ([], {"learner": options.get("learner")}))):
             run = transfer(
                 target, given, episodes=EPISODES, bounds=bounds, rng=np.random.default_rng([13, i]), trials=TRIALS,
-                n_jobs=2, **with_,
+                n_jobs=2, on_violation="widen", **with_,
             )  # fmt: skip
             totals[place] += run.total.mean()
     return float(100 * totals[0] / totals[1])

@@ -118,14 +118,25 @@ class Tsallis:
 
 
 class TsallisOfSources(Tsallis):
-    """The same among the sources of regret balancing, where a source's base is the mean loss of its own episodes."""
+    """The same among the sources of regret balancing, where a source's base is the mean loss of its own episodes.
+
+    Only where p_i >= 4 v_i eta^2, v_i its variance as measured: 1/4 and the squared distances of its payoffs from their
+    running means (begun at 1/2), over their number and one.
+    """
 
     def __init__(self, c):
         super().__init__(c, True)
         self.own = [[] for _ in range(c)]
 
     def base(self, i, p):
-        return math.fsum(self.own[i]) / len(self.own[i]) if self.own[i] else super().base(i, p)
+        if not self.own[i]:
+            return super().base(i, p)
+        payoffs, squares = [0.5], 0.25
+        for loss in self.own[i]:
+            payoffs.append(1 - loss)
+            squares += (payoffs[-1] - math.fsum(payoffs) / len(payoffs)) ** 2
+        gate = min(1.0, 4 * squares / len(payoffs))
+        return math.fsum(self.own[i]) / len(self.own[i]) if p[i] >= gate * self.eta**2 else 0.0
 
     def tell(self, arm, x, shares=None):
         super().tell(arm, x, shares)
@@ -135,8 +146,8 @@ class TsallisOfSources(Tsallis):
 class Balancing:
     """The learner or the sources: the two accounts of regret balancing, recomputed from all payoffs at every step."""
 
-    def __init__(self, c, kappa, floor, delta):
-        self.c, self.kappa, self.floor, self.delta = c, kappa, floor, delta
+    def __init__(self, c, kappa, floor):
+        self.c, self.kappa, self.floor = c, kappa, floor
         self.payoffs = [[] for _ in range(c + 1)]
 
     def source_means(self, in_play):
@@ -147,25 +158,13 @@ class Balancing:
         own = self.payoffs[-1]
         return len(own) * max(self.source_means(in_play), default=0.0) - sum(own)
 
-    def level(self):
-        """The learner's mean payoff of late: of all its episodes up to 100, from then on each new one weighs 1/100."""
-        level = 0.0
-        for n, x in enumerate(self.payoffs[-1], start=1):
-            level += (x - level) / min(n, 100)
-        return level
-
-    def hope(self, in_play):
-        """The largest mean payoff that no source's confidence sequence rules out: 1 while one is unplayed."""
-        log_level = math.log(self.c / self.delta)
-        return max(confidence_ends(self.payoffs[i], log_level)[1] for i in in_play)
-
     def to_learner(self, in_play):
         """Whether the next episode is the learner's."""
         if self.c == 0:
             return True
         t = 1 + sum(map(len, self.payoffs))
         others = t - 1 - len(self.payoffs[-1])
-        owed = self.hope(in_play) > self.level() and others < self.floor * (self.c * t**2) ** (1 / 3)
+        owed = others < self.floor * (self.c * t**2) ** (1 / 3)
         return not owed and self.shortfall(in_play) <= self.kappa * math.sqrt(t)
 
 

@@ -24,6 +24,7 @@ from oldhand import (
     transfer,
 )
 from oldhand.reuse import SELECTORS, QLearner
+from oldhand.reuse._selector_kernels import PENDING
 from oldhand.reuse.problem import endless_states
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
@@ -581,6 +582,37 @@ def test_a_selector_of_ones_own_is_never_told_a_return_that_is_no_number(on_viol
 
     with pytest.raises(InvalidInputError, match="the return of episode 0 is nan, must be a finite number"):
         asked(Broken(), gamma=0.9, selector=Turns, bounds=bounds, on_violation=on_violation)
+
+
+def test_a_selector_that_asks_in_its_own_way_is_asked_whatever_the_task():
+    class First(Exp3Transfer):
+        def ask(self):
+            super().ask()
+            self._memory[PENDING] = 0.0
+            return 0
+
+    run = asked(sources=[[1] * 4, [0] * 4], selector=First, episodes=20)
+    assert (run.arms == 0).all()
+
+
+def test_a_selector_with_an_arm_not_yet_told_goes_on_with_it():
+    def begun(n_sources, episodes, *, bounds, rng):
+        selector = Exp3Transfer(n_sources, episodes, bounds=bounds, rng=np.random.default_rng(3))
+        selector.ask()
+        return selector
+
+    by_table = asked(sources=[[1] * 4, [0] * 4], selector=begun, episodes=20)
+    task = corridor()
+    by_steps = asked(task.to_gymnasium(), gamma=task.gamma, sources=[[1] * 4, [0] * 4], selector=begun, episodes=20)
+    assert (by_table.arms == by_steps.arms).all()
+
+
+def test_a_selector_that_keeps_to_bounds_of_its_own_cannot_be_widened():
+    def narrow(n_sources, episodes, *, bounds, rng):
+        return Exp3Transfer(n_sources, episodes, bounds=(0.0, 0.1), rng=rng)
+
+    with pytest.raises(InvalidInputError, match=r"selector keeps to \(0.0, 0.1\), must take the bounds it is given"):
+        asked(sources=[[1] * 4], selector=narrow, on_violation="widen", episodes=50)
 
 
 def test_a_policy_that_does_not_learn_may_stand_in_the_learners_place():

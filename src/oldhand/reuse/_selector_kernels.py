@@ -31,7 +31,7 @@ EPISODE = 0  # episodes told
 PENDING = 1  # the arm asked for and not yet told, or -1
 SHIFT = 2  # EXP-3: what weights are relative to; Tsallis-INF: the normaliser
 CLIPPED = 3  # returns clipped into the bounds
-LEVEL = 4  # balancing: the learner's mean payoff of late
+NEXT_CHECK = 4  # the number of episodes told at which sources are next compared
 N_MEMORY = 5
 
 # places in ``settings``
@@ -44,14 +44,15 @@ DELTA = 5
 CHECK_EVERY = 6
 RATE = 7  # EXP-3: beta; Tsallis-INF: 1 for reduced variance; policy reuse: temperature; balancing: kappa
 RISE = 8  # policy reuse: what the temperature rises by per episode; balancing: the floor's factor
-N_SETTINGS = 9
+LEAST = 9  # the bounds with room for rounding
+MOST = 10
+N_SETTINGS = 11
 
 EXP3, TSALLIS, BALANCING, SOFTMAX = 0, 1, 2, 3  # KIND
 NONE, PAPER, ANYTIME = 0, 1, 2  # ELIMINATION
-LATELY = 100.0  # episodes that the learner's level is averaged over
 SHIFT_LIMIT = 40.0  # weights stay below exp(40) relative to their shift
 LARGEST_LAMBDA = 0.75
-ROUNDING = 1e-9  # of the bounds' size: a return this little outside is taken for rounding
+ROUNDING = 1e-9  # of the bounds' size
 
 
 @kernel
@@ -104,9 +105,10 @@ def weigh_tsallis(arms, memory, t, reduced, n_arms):
     for _ in range(100):
         total, slope = 0.0, 0.0
         for i in range(n_arms):
-            inverse = arms[ACTIVE, i] * 2.0 / (eta * (arms[SCORE, i] - x))
-            total += inverse * inverse
-            slope += inverse * inverse * inverse
+            if arms[ACTIVE, i] != 0.0:
+                inverse = 2.0 / (eta * (arms[SCORE, i] - x))
+                total += inverse * inverse
+                slope += inverse * inverse * inverse
         step = (total - 1.0) / (eta * slope)
         x = min(x - step, ceiling)
         if abs(step) <= 1e-13 * (abs(x) + 2.0 / eta):
@@ -114,7 +116,7 @@ def weigh_tsallis(arms, memory, t, reduced, n_arms):
     memory[SHIFT] = x
     total = 0.0
     for i in range(n_arms):
-        inverse = arms[ACTIVE, i] * 2.0 / (eta * (arms[SCORE, i] - x))
+        inverse = 2.0 / (eta * (arms[SCORE, i] - x)) if arms[ACTIVE, i] != 0.0 else 0.0
         arms[PROBABILITY, i] = inverse * inverse
         total += arms[PROBABILITY, i]
     for i in range(n_arms):
@@ -150,15 +152,13 @@ def high_end(arms, i, log_level):
 
 
 @kernel
-def leaders(arms, log_level):
-    """The largest mean payoff among the sources in play, and the largest one not ruled out."""
-    best, hoped = 0.0, 0.0
+def leading_mean(arms):
+    """The largest mean payoff measured among the sources in play, 0 before the first."""
+    best = 0.0
     for i in range(arms.shape[1] - 1):
-        if arms[ACTIVE, i] != 0.0:
-            hoped = max(hoped, high_end(arms, i, log_level))
-            if arms[COUNT, i] > 0.0:
-                best = max(best, arms[TOTAL, i] / arms[COUNT, i])
-    return best, hoped
+        if arms[ACTIVE, i] != 0.0 and arms[COUNT, i] > 0.0:
+            best = max(best, arms[TOTAL, i] / arms[COUNT, i])
+    return best
 
 
 @kernel
@@ -168,9 +168,9 @@ def weigh_balancing(arms, memory, settings):
     t = memory[EPISODE] + 1.0
     own = arms[COUNT, c]
     others = memory[EPISODE] - own
-    best, hoped = leaders(arms, math.log(c / settings[DELTA]) if c else 0.0)
-    owed = hoped > memory[LEVEL] and others < settings[RISE] * math.pow(c * t * t, 1.0 / 3.0)
-    learner = c == 0 or (not owed and own * best - arms[TOTAL, c] <= settings[RATE] * math.sqrt(t))
+    owed = others < settings[RISE] * math.pow(c * t * t, 1.0 / 3.0)
+    shortfall = own * leading_mean(arms) - arms[TOTAL, c]
+    learner = c == 0 or (not owed and shortfall <= settings[RATE] * math.sqrt(t))
     if learner:
         for i in range(c):
             arms[PROBABILITY, i] = 0.0
@@ -210,11 +210,17 @@ def normalised(episode_return, lower, upper):
     return (episode_return - lower) / (upper - lower)
 
 
+@kernel
+def rounding(lower, upper):
+    """How far outside the bounds a return is still taken for one of them, rounded."""
+    return min(ROUNDING * max(abs(lower), abs(upper)), 1e-6 * (upper - lower))
+
+
 @inlined
 def outside(episode_return, lower, upper):
     """Whether a return lies outside the bounds by more than rounding."""
-    slack = ROUNDING * max(abs(lower), abs(upper))
-    return not (lower - slack <= episode_return <= upper + slack)
+    slack = rounding(lower, upper)
+    return not lower - slack <= episode_return <= upper + slack
 
 
 @inlined
@@ -232,12 +238,12 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
         arms[COUNT, arm] += 1.0
         arms[TOTAL, arm] += episode_return
     else:
-        if outside(episode_return, lower, upper):
+        if not settings[LEAST] <= episode_return <= settings[MOST]:
             if settings[CLIP] == 0.0:
                 return False
             memory[CLIPPED] += 1.0
         x = min(max(normalised(episode_return, lower, upper), 0.0), 1.0)
-        if kind == EXP3 and len(likelihood) == 0:
+        if kind == EXP3 and len(likelihood) == 0:  # as ``estimate`` does, without its loops and calls
             arms[SCORE, arm] += settings[RATE] * (x / arms[PROBABILITY, arm]) / arms.shape[1]
             if arms[SCORE, arm] > memory[SHIFT] + SHIFT_LIMIT:
                 shift_weights(arms, memory)
@@ -250,9 +256,10 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
         arms[TOTAL, arm] += x
     memory[EPISODE] += 1.0
     memory[PENDING] = -1.0
-    due = settings[ELIMINATION] != NONE and int(memory[EPISODE]) % int(settings[CHECK_EVERY]) == 0
-    if due and eliminate(arms, settings, memory[EPISODE]) and kind == EXP3:
-        shift_weights(arms, memory)
+    if settings[ELIMINATION] != NONE and memory[EPISODE] >= memory[NEXT_CHECK]:
+        memory[NEXT_CHECK] += settings[CHECK_EVERY]
+        if eliminate(arms, settings, memory[EPISODE]) and kind == EXP3:
+            shift_weights(arms, memory)
     return True
 
 
@@ -262,7 +269,6 @@ def estimate(arms, memory, settings, arm, x, likelihood):
     kind, n_arms = settings[KIND], arms.shape[1]
     if kind == BALANCING:
         if arm == n_arms - 1:  # the learner keeps its own account
-            memory[LEVEL] += (x - memory[LEVEL]) / min(arms[COUNT, arm] + 1.0, LATELY)
             return
         n_arms -= 1
     chance = arms[PROBABILITY, arm]
@@ -283,10 +289,10 @@ def estimate(arms, memory, settings, arm, x, likelihood):
         t -= arms[COUNT, arms.shape[1] - 1]
     eta = tsallis_rate(t, reduced)
     for i in range(n_arms):
-        if kind == BALANCING and arms[COUNT, i] > 0.0:
-            base = 1.0 - arms[TOTAL, i] / arms[COUNT, i]
-        else:
-            base = 0.5 if reduced and arms[PROBABILITY, i] >= eta * eta else 0.0
+        base = 0.5 if kind == TSALLIS else 1.0 - mean_payoff(arms, i)
+        gate = 1.0 if kind == TSALLIS else min(1.0, 4.0 * payoff_variance(arms, i))
+        if not reduced or arms[PROBABILITY, i] < gate * eta * eta:
+            base = 0.0
         share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
         arms[SCORE, i] += (1.0 - x - base) * share / chance + base
 
@@ -312,15 +318,25 @@ def shift_weights(arms, memory):
 
 
 @kernel
+def mean_payoff(arms, i):
+    """The mean payoff of an arm's own episodes, 1/2 before the first."""
+    return arms[TOTAL, i] / arms[COUNT, i] if arms[COUNT, i] > 0.0 else 0.5
+
+
+@kernel
+def payoff_variance(arms, i):
+    """The variance of a source's payoffs as estimated so far, starting from 1/4."""
+    return (0.25 + arms[DEVIATION, i]) / (arms[COUNT, i] + 1.0)
+
+
+@kernel
 def extend_confidence(arms, i, x, log_level):
     """One more payoff of source i in its confidence sequence (see ``Exp3Transfer``)."""
-    n = arms[COUNT, i]
-    mean = (0.5 + arms[TOTAL, i]) / (n + 1.0)
-    variance = (0.25 + arms[DEVIATION, i]) / (n + 1.0)
+    n, variance = arms[COUNT, i], payoff_variance(arms, i)
     slope = min(math.sqrt(2.0 * log_level / (variance * (n + 1.0) * math.log(n + 2.0))), LARGEST_LAMBDA)
     arms[SLOPE, i] += slope
     arms[WEIGHTED, i] += slope * x
-    surprise = x - mean
+    surprise = x - (0.5 + arms[TOTAL, i]) / (n + 1.0)
     arms[CHARGE, i] += surprise * surprise * (-math.log(1.0 - slope) - slope)
     error = x - (0.5 + arms[TOTAL, i] + x) / (n + 2.0)
     arms[DEVIATION, i] += error * error

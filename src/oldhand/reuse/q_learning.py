@@ -31,6 +31,10 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
     first: float
     half: float
 
+    def __post_init__(self) -> None:
+        if not (self.half > 0 and 0 <= self.first <= 1):
+            raise InvalidInputError(f"{self}: must fall from a number in 0 .. 1, and have half above 0")
+
     def __call__(self, n: int) -> float:
         return self.first / (1.0 + n / self.half)
 
@@ -89,7 +93,7 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
         values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
         table = np.atleast_1d(np.asarray(values))
         table = table.astype(np.float64) if table.dtype.kind in "iuf" else np.empty(0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, ArithmeticError):
         table = np.empty(0)
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
         raise InvalidInputError(f"QLearning: {name} is {schedule!r}, must be numbers in 0 .. 1")

@@ -7,11 +7,12 @@ sources. While useless sources earn no more than the learner, its shortfall is s
 against a good source it spends kappa sqrt(T) and then waits.
 
 Among the sources Tsallis-INF chooses, with a baseline of its own: losses are estimated as (loss - b_i) [i ran] / p_i +
-b_i, b_i the mean loss of source i's own episodes so far. Any b_i known beforehand leaves the estimate unbiased, and
-this one leaves it little variance: sources are i.i.d.
+b_i, b_i the mean loss of source i's own episodes so far where p_i >= 4 v_i eta_t^2, v_i the variance of its payoffs as
+measured (4 v_i at most 1), and 0 elsewhere: one lucky draw of a source that is seldom drawn would else outweigh all
+that is known. Any b_i known beforehand leaves the estimate unbiased; this one is nearly exact where returns hardly
+vary.
 
-Lest a good source be overlooked, the sources are owed floor (c t^2)^(1/3) episodes, for as long as the high end of
-some source's confidence sequence (see ``exp3_transfer``) is above the learner's mean payoff of late.
+Lest a good source be overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class RegretBalancing(Selector):
         """The two accounts; ``docs/reuse.md`` has the argument."""
         episodes, span = self.horizon(), self.bounds.span
         behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
-        owed = span * min(1.0, (self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0) / episodes)
+        due = self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
+        owed = span * min(1.0, due / episodes)
         statement = (
             f"Over {episodes:,} episodes and per episode:\n"
             f"  the learner's episodes together fall at most {behind:.4g} behind the best measured mean\n"

@@ -109,10 +109,12 @@ class Selector:
         self._arms[kernels.DROPPED] = -1.0
         self._memory = np.zeros(kernels.N_MEMORY)
         self._memory[kernels.PENDING] = -1.0
+        self._memory[kernels.NEXT_CHECK] = check_every
         self._settings = np.zeros(kernels.N_SETTINGS)
+        slack = kernels.rounding(*self.bounds)
         self._settings[:] = (
-            kind, self.bounds.lower, self.bounds.upper, self.clip, ELIMINATIONS[self.elimination], delta, check_every,
-            rate, rise,
+            kind, *self.bounds, self.clip, ELIMINATIONS[self.elimination], delta, check_every, rate, rise,
+            self.bounds.lower - slack, self.bounds.upper + slack,
         )  # fmt: skip
 
     def ask(self) -> int:
@@ -127,8 +129,8 @@ class Selector:
         """The discounted return of one episode of the arm asked for.
 
         ``likelihood`` [c + 1], where known, is how likely each arm would have been to act as this episode did (1 or 0
-        for a deterministic source), up to a common factor: the episode then counts, without bias, for every arm that
-        could have run it.
+        for a deterministic source), up to a common factor (beside which that of the arm itself may round to 0): the
+        episode then counts, without bias, for every arm that could have run it.
         """
         pending = self._memory[kernels.PENDING]
         if pending < 0.0 or pending != arm:
@@ -141,6 +143,12 @@ class Selector:
                 f"{self.name}.tell: the return of arm {arm} is {episode_return:.6g}, must be within the bounds "
                 f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
             )
+
+    @property
+    def pending(self) -> int | None:
+        """The arm asked for and not yet told, or None."""
+        arm = int(self._memory[kernels.PENDING])
+        return arm if arm >= 0 else None
 
     @property
     def probabilities(self) -> FloatArray:
@@ -283,8 +291,10 @@ class Selector:
 
 def whole(caller: str, name: str, value: Any, *, at_least: int) -> int:
     """A whole number that an array can be long, or a refusal."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not at_least <= value <= 2**40:
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not at_least <= value < 10**12:
+        raise InvalidInputError(
+            f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least} (and < 1e12)"
+        )
     return int(value)
 
 

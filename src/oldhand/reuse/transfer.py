@@ -72,6 +72,8 @@ def transfer(
     trials = whole(caller, "trials", trials, at_least=1)
     if not isinstance(rng, np.random.Generator):
         raise InvalidInputError(f"{caller}: rng is {rng!r}, must be a numpy.random.Generator")
+    if not isinstance(share, bool | np.bool_):
+        raise InvalidInputError(f"{caller}: share is {share!r}, must be True or False")
     if on_violation not in ("raise", "widen", "clip"):
         raise InvalidInputError(f"{caller}: on_violation is {on_violation!r}, must be 'raise', 'widen' or 'clip'")
     problem = Problem(task, sources, QLearning() if learner is None else learner, gamma, horizon, bool(share))
@@ -150,7 +152,7 @@ def _run_trial(
         np.empty(episodes, np.int32),
     )
     engine: CompiledEpisodes | PlainEpisodes
-    if problem.compilable and isinstance(trial.selector, Selector):
+    if problem.compilable and as_compiled(trial.selector):
         engine = CompiledEpisodes(problem.task, *problem.arrays, trial)
     else:
         engine = PlainEpisodes(problem.environment(), problem.sources, trial, problem.gamma, problem.horizon)
@@ -164,6 +166,11 @@ def _run_trial(
     return TrialResult(
         trial.returns, trial.arms, trial.selector, trial.learner, trial.bounds, trial.clipped, widened, begun
     )
+
+
+def as_compiled(selector: Any) -> bool:
+    """Whether the compiled body does what this selector's ask and tell would do."""
+    return type(selector) in SELECTORS.values() and selector.pending is None
 
 
 def _play(
@@ -184,6 +191,10 @@ def _play(
         trial.bounds, widened = wider(trial.bounds, value), widened + 1
         if first < episodes:
             begun, trial.selector = first, make(episodes - first, trial.bounds, rng)
+            if isinstance(trial.selector, Selector) and trial.selector.refuses(value):
+                raise InvalidInputError(
+                    f"transfer: selector keeps to {tuple(trial.selector.bounds)}, must take the bounds it is given"
+                )
     return begun, widened
 
 
