@@ -125,7 +125,7 @@ def starting() -> Iterator[Row]:
     )
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-        for name, limit in (("first run, compiling all the demo needs", 20), ("later run, from the cache", 2)):
+        for name, limit in (("first run, compiling what distances need", 20), ("later run, from the cache", 2)):
             begun = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], env=environment, check=True)
             took = time.perf_counter() - begun
