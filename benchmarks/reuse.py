@@ -28,6 +28,7 @@ from benchmarks.measure import Row, machine, show, write
 from oldhand import TabularMDP, return_bounds, solve
 from oldhand.domains import surveillance
 from oldhand.reuse import SELECTORS, Exp3Transfer, QLearning, RegretBalancing, TransferRun, TsallisINF, transfer
+from oldhand.reuse import _layout as layout
 from oldhand.reuse import _selector_kernels as kernels
 from oldhand.reuse.episodes import CompiledEpisodes
 
@@ -166,7 +167,7 @@ class ByHand:
         self.problem = Problem(
             task.n_states, task.n_actions, int(task.start_states[0]), ours.task.horizon, task.gamma, *tables,
             len(setting.sources), actions, *setting.bounds, selector.beta, selector.delta,
-            int(selector._settings[kernels.CHECK_EVERY]), float(learner.steps[0]), learner.epsilon, EPISODES,
+            int(selector._settings[layout.CHECK_EVERY]), float(learner.steps[0]), learner.epsilon, EPISODES,
             Seed.of(selector._rng), Seed.of(ours.rng), Seed.of(ours.trial.rng),
         )  # fmt: skip
         self.places = [x.ctypes.data for x in (self.Q, self.returns, self.arms)]
@@ -292,7 +293,7 @@ def tell_many(arms, memory, settings, rng, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
         arm = kernels.choose(arms, memory, settings, rng.random())
         if arm == 0:
-            term = settings[kernels.RATE] * (1.0 / arms[kernels.PROBABILITY, 0]) / arms.shape[1] - lost
+            term = settings[layout.RATE] * (1.0 / arms[layout.PROBABILITY, 0]) / arms.shape[1] - lost
             grown = exact + term
             lost, exact = (grown - exact) - term, grown
         kernels.record(arms, memory, settings, arm, 1.0 if arm == 0 else 0.0, nobody)
@@ -307,7 +308,7 @@ def many_tells() -> Iterator[Row]:
             n_arms - 1, EPISODES, bounds=(0.0, 1.0), beta=rate, elimination="none", rng=np.random.default_rng(0)
         )
         exact = tell_many(selector._arms, selector._memory, selector._settings, selector._rng, n_tells)
-        error = abs(float(selector._arms[kernels.SCORE, 0]) / exact - 1.0)
+        error = abs(float(selector._arms[layout.SCORE, 0]) / exact - 1.0)
         assert selector.n_told == n_tells
         state = np.concatenate([selector._arms.ravel(), selector._memory, selector.probabilities])
         sane = bool(np.isfinite(state).all()) and abs(float(selector.probabilities.sum()) - 1.0) < 1e-12

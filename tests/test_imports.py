@@ -11,8 +11,8 @@ import oldhand
 
 PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
-    "errors", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels", "solve", "_cross_kernels", "values",
-    "clustering", "reuse", "domains", "demo", "cli",
+    "errors", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels", "solve",
+    "_cross_kernels", "values", "clustering", "reuse", "domains", "demo", "cli",
 )  # fmt: skip
 
 

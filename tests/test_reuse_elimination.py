@@ -10,11 +10,13 @@ import reuse_reference as reference
 from numba import njit
 
 from oldhand import Exp3Transfer, InvalidInputError, RegretBalancing, TsallisINF
+from oldhand.reuse import _elimination_kernels as evidence
+from oldhand.reuse import _layout as layout
 from oldhand.reuse import _selector_kernels as kernels
 
 RUNS = 1000
 ELIMINATING = [Exp3Transfer, TsallisINF, RegretBalancing]
-EVIDENCE = [kernels.COUNT, kernels.TOTAL, kernels.DEVIATION, kernels.SLOPE, kernels.WEIGHTED, kernels.CHARGE]
+EVIDENCE = [layout.COUNT, layout.TOTAL, layout.DEVIATION, layout.SLOPE, layout.WEIGHTED, layout.CHARGE]
 BERNOULLI, UNIFORM, RARE = 0, 1, 2
 NOBODY = np.empty(0)
 
@@ -41,9 +43,9 @@ def payoff(kind, mean, rng):
 @njit
 def ends(arms, i, log_level, shrink):
     """Both ends; with ``shrink`` other than 1 of a width divided by it, before the high end is cut off at 1."""
-    low, high = kernels.low_end(arms, i, log_level), kernels.high_end(arms, i, log_level)
+    low, high = evidence.low_end(arms, i, log_level), evidence.high_end(arms, i, log_level)
     if shrink != 1.0:
-        middle = arms[kernels.WEIGHTED, i] / arms[kernels.SLOPE, i]
+        middle = arms[layout.WEIGHTED, i] / arms[layout.SLOPE, i]
         width = (middle - low) / shrink
         low, high = middle - width, middle + width
     return low, high
@@ -54,13 +56,13 @@ def misses(kind, mean, log_level, n, runs, shrink, rng):
     """In how many runs the mean ever lies (below the low end, above the high end) of widths divided by ``shrink``."""
     below, above = 0, 0
     for _ in range(runs):
-        arms = np.zeros((kernels.N_ROWS, 1))
+        arms = np.zeros((layout.N_ROWS, 1))
         low_fails, high_fails = False, False
         for _ in range(n):
             x = payoff(kind, mean, rng)
-            kernels.extend_confidence(arms, 0, x, log_level)
-            arms[kernels.COUNT, 0] += 1.0
-            arms[kernels.TOTAL, 0] += x
+            evidence.extend_confidence(arms, 0, x, log_level)
+            arms[layout.COUNT, 0] += 1.0
+            arms[layout.TOTAL, 0] += x
             low, high = ends(arms, 0, log_level, shrink)
             low_fails |= low > mean
             high_fails |= high < mean
@@ -73,12 +75,12 @@ def misses(kind, mean, log_level, n, runs, shrink, rng):
 def test_the_confidence_sequence_is_the_published_one(rng, log_level):
     at_most_1 = set()
     for mean in (0.03, 0.5, 0.9):
-        arms, payoffs = np.zeros((kernels.N_ROWS, 2)), []
+        arms, payoffs = np.zeros((layout.N_ROWS, 2)), []
         for _ in range(200):
             payoffs.append(payoff(int(rng.integers(3)) if mean > 0.1 else BERNOULLI, mean, rng))
-            kernels.extend_confidence(arms, 1, payoffs[-1], log_level)
-            arms[kernels.COUNT, 1] += 1.0
-            arms[kernels.TOTAL, 1] += payoffs[-1]
+            evidence.extend_confidence(arms, 1, payoffs[-1], log_level)
+            arms[layout.COUNT, 1] += 1.0
+            arms[layout.TOTAL, 1] += payoffs[-1]
             wanted = reference.confidence_ends(payoffs, log_level)
             np.testing.assert_allclose(ends(arms, 1, log_level, 1.0), wanted, rtol=1e-10)
             at_most_1.add(wanted[1] == 1.0)
@@ -89,12 +91,12 @@ def test_the_confidence_sequence_is_the_published_one(rng, log_level):
 @pytest.mark.parametrize("log_level", [0.0, math.log(40.0)])
 def test_nothing_is_ruled_out_before_the_first_payoff_and_at_level_0(rng, log_level):
     """Level 0 is one source and delta 1, where every slope is 0."""
-    arms = np.zeros((kernels.N_ROWS, 2))
+    arms = np.zeros((layout.N_ROWS, 2))
     assert ends(arms, 0, log_level, 1.0) == (0.0, 1.0) == reference.confidence_ends([], log_level)
     for x in (0.2, 0.3):
-        kernels.extend_confidence(arms, 0, x, log_level)
-        arms[kernels.COUNT, 0] += 1.0
-        arms[kernels.TOTAL, 0] += x
+        evidence.extend_confidence(arms, 0, x, log_level)
+        arms[layout.COUNT, 0] += 1.0
+        arms[layout.TOTAL, 0] += x
     low, high = ends(arms, 0, log_level, 1.0)
     assert (low, high) == pytest.approx(reference.confidence_ends([0.2, 0.3], log_level), rel=1e-12)
     assert low <= 0.0 < 0.3 < high <= 1.0
@@ -125,7 +127,7 @@ def test_ends_of_a_third_of_the_width_fail_more_often_than_promised(rng, kind):
 def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
     """One run; ``shrink`` other than 1 checks by widths divided by it."""
     c = len(means) - 1
-    log_level = math.log(c / settings[kernels.DELTA])
+    log_level = math.log(c / settings[layout.DELTA])
     for _ in range(n):
         arm = kernels.choose(arms, memory, settings, rng.random())
         kernels.record(arms, memory, settings, arm, payoff(kind, means[arm], rng), nobody)
@@ -133,11 +135,11 @@ def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
             continue
         highest = -np.inf
         for j in range(c):
-            if arms[kernels.COUNT, j] > 0.0:
+            if arms[layout.COUNT, j] > 0.0:
                 highest = max(highest, ends(arms, j, log_level, shrink)[0])
         for k in range(c):
-            if arms[kernels.COUNT, k] > 0.0 and highest > ends(arms, k, log_level, shrink)[1]:
-                arms[kernels.DROPPED, k] = 1.0
+            if arms[layout.COUNT, k] > 0.0 and highest > ends(arms, k, log_level, shrink)[1]:
+                arms[layout.DROPPED, k] = 1.0
 
 
 def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=RUNS, **settings):
@@ -150,7 +152,7 @@ def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=RUNS
     for _ in range(runs):
         arms, memory = selector._arms.copy(), selector._memory.copy()
         run(arms, memory, selector._settings, kind, means, n, shrink, rng, NOBODY)
-        dropped += arms[kernels.DROPPED, :-1] >= 0.0
+        dropped += arms[layout.DROPPED, :-1] >= 0.0
     return dropped / runs
 
 
@@ -239,11 +241,11 @@ def test_a_source_not_yet_played_is_not_dropped_and_drops_nobody(rng, eliminatio
     for i in {0, 1, 2} - {unplayed}:
         for _ in range(2000):
             x = payoff(BERNOULLI, (0.9, 0.5, 0.1)[i], rng)
-            kernels.extend_confidence(selector._arms, i, x, log_level)
-            selector._arms[kernels.COUNT, i] += 1.0
-            selector._arms[kernels.TOTAL, i] += x
+            evidence.extend_confidence(selector._arms, i, x, log_level)
+            selector._arms[layout.COUNT, i] += 1.0
+            selector._arms[layout.TOTAL, i] += x
     selector.ask()
-    selector._memory[kernels.PENDING] = 3.0
+    selector._memory[layout.PENDING] = 3.0
     selector.tell(3, 0.5)
     worse = max({0, 1, 2} - {unplayed})
     assert selector.active.tolist() == [i != worse for i in range(4)]
@@ -290,7 +292,7 @@ def test_evidence_comes_from_own_episodes_only_even_when_episodes_are_shared(cls
         others = np.arange(4) != arm
         assert (selector._arms[EVIDENCE][:, others] == before[EVIDENCE][:, others]).all()
         if arm < 3:
-            changed = selector._arms[kernels.SCORE] != before[kernels.SCORE]
+            changed = selector._arms[layout.SCORE] != before[layout.SCORE]
             assert changed[:3].all()
     assert selector.counts.tolist() == [len(payoffs) for payoffs in own]
     np.testing.assert_allclose(selector.mean_returns, [np.mean(payoffs) for payoffs in own])

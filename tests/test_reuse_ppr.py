@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
+from reuse_reference import LEVEL
 from scipy.stats import binomtest
 
 from oldhand import InvalidInputError, ProbabilisticPolicyReuse, QLearning, TabularMDP, transfer
 
-LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 STEPS = 6
 
 

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import reference
+from reuse_reference import LEVEL, UNIFORM
 from scipy.stats import binomtest
 
 from oldhand import (
-    Exp3Transfer,
     InvalidInputError,
     QLearning,
     TabularMDP,
@@ -22,9 +21,6 @@ from oldhand import (
 )
 from oldhand.reuse import QLearner
 from oldhand.reuse import _episode_kernels as kernels
-
-LEVEL = 1e-6  # the chance that a statistical test fails although all is well
-UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told
 
 
 def started(n_states: int, n_actions: int, seed: int = 0, gamma: float = 0.9, **settings) -> QLearner:

@@ -22,6 +22,7 @@ from oldhand import (
     TsallisINF,
     regret_bound,
 )
+from oldhand.reuse import _layout as layout
 from oldhand.reuse import _selector_kernels as kernels
 from oldhand.reuse.exp3_transfer import theorem_beta
 
@@ -592,7 +593,7 @@ def test_a_pending_arm_that_does_not_exist_is_refused(cls, rng, pending):
     """It would be handed out by ask, and a tell of it would write beside the arrays."""
     state = make(cls, rng).to_dict()
     with pytest.raises(InvalidInputError, match="from_dict"):
-        cls.from_dict(damaged(state, ["memory", kernels.PENDING], pending))
+        cls.from_dict(damaged(state, ["memory", layout.PENDING], pending))
 
 
 @every_selector
@@ -622,7 +623,7 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
         x = float(np.clip(level[arm] + 0.1 * (rng.random() - 0.5), 0.0, 1.0))
         selector.tell(arm, -1.0 + 4.0 * x)
         plain.tell(arm, (-1.0 + 4.0 * x + 1.0) / 4.0)
-        np.testing.assert_allclose(selector._arms[kernels.SCORE], plain.log_weight, rtol=1e-11, atol=0)
+        np.testing.assert_allclose(selector._arms[layout.SCORE], plain.log_weight, rtol=1e-11, atol=0)
         assert set(np.flatnonzero(selector.active)) == plain.in_play
         assert selector.eliminated_at.tolist() == plain.eliminated_at
     if elimination == "none":
@@ -634,16 +635,16 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
 def staged(cls, rng, counts, means, **settings):
     """A selector about to check its sources, whose own episodes had these numbers and mean payoffs."""
     state = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings).to_dict()
-    state["arms"][kernels.COUNT] = [float(n) for n in counts]
-    state["arms"][kernels.TOTAL] = [n * mean for n, mean in zip(counts, means, strict=True)]
-    state["memory"][kernels.EPISODE] = float(sum(counts))
+    state["arms"][layout.COUNT] = [float(n) for n in counts]
+    state["arms"][layout.TOTAL] = [n * mean for n, mean in zip(counts, means, strict=True)]
+    state["memory"][layout.EPISODE] = float(sum(counts))
     return cls.from_dict(state)
 
 
 def tell_learner(selector, x):
     """One episode of the learner, whoever was asked for."""
     selector.ask()
-    selector._memory[kernels.PENDING] = float(selector.n_sources)
+    selector._memory[layout.PENDING] = float(selector.n_sources)
     selector.tell(selector.n_sources, x)
 
 
@@ -666,7 +667,7 @@ def test_a_source_dropped_before_drops_nobody(rng):
     for in_play in (True, False):
         selector = staged(Exp3Transfer, rng, [1000, 1000, 1000, 10], [0.9, 0.5, 0.5, 0.0])
         if not in_play:
-            selector._arms[kernels.ACTIVE, 0], selector._arms[kernels.DROPPED, 0] = 0.0, 500.0
+            selector._arms[layout.ACTIVE, 0], selector._arms[layout.DROPPED, 0] = 0.0, 500.0
         tell_learner(selector, 0.5)
         assert selector.active[1:].tolist() == [not in_play, not in_play, True]
 
@@ -705,26 +706,26 @@ def test_a_shared_episode_counts_for_every_arm_that_could_have_run_it(rng):
     """Hand-computed: x over the total probability of the acts, times each arm's likelihood of them."""
     selector = make(Exp3Transfer, rng, beta=0.4, bounds=(0.0, 1.0))
     run_in_bounds = np.array([0.1, 0.4, 0.3, 0.2])
-    selector._arms[kernels.SCORE] = np.log(run_in_bounds)
-    selector._arms[kernels.WEIGHT] = run_in_bounds
+    selector._arms[layout.SCORE] = np.log(run_in_bounds)
+    selector._arms[layout.WEIGHT] = run_in_bounds
     p = 0.6 * run_in_bounds + 0.1
     np.testing.assert_allclose(selector.probabilities, p, rtol=1e-12)
     likelihood = np.array([1.0, 0.0, 1.0, 0.25])
     while selector.ask() == 1:
-        selector._memory[kernels.PENDING] = -1.0
+        selector._memory[layout.PENDING] = -1.0
     selector.tell(selector.ask(), 0.8, likelihood)
     grown = 0.4 / 4 * 0.8 * likelihood / (p[0] + p[2] + 0.25 * p[3])
-    np.testing.assert_allclose(selector._arms[kernels.SCORE] - np.log(run_in_bounds), grown, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(selector._arms[layout.SCORE] - np.log(run_in_bounds), grown, rtol=1e-10, atol=1e-15)
 
 
 def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     """All other weights are exp(-1000) of its own, 0 in floating point, until they are taken relative to themselves."""
     state = make(Exp3Transfer, rng, 2, bounds=(0.0, 1.0), check_every=1, beta=0.3).to_dict()
-    state["arms"][kernels.COUNT] = [1000.0, 1000.0, 1000.0]
-    state["arms"][kernels.TOTAL] = [0.0, 1000.0, 0.0]
-    state["arms"][kernels.SCORE] = [1000.0, 0.0, 0.0]
-    state["arms"][kernels.WEIGHT] = [1.0, 0.0, 0.0]
-    state["memory"][kernels.SHIFT], state["memory"][kernels.EPISODE] = 1000.0, 3000.0
+    state["arms"][layout.COUNT] = [1000.0, 1000.0, 1000.0]
+    state["arms"][layout.TOTAL] = [0.0, 1000.0, 0.0]
+    state["arms"][layout.SCORE] = [1000.0, 0.0, 0.0]
+    state["arms"][layout.WEIGHT] = [1.0, 0.0, 0.0]
+    state["memory"][layout.SHIFT], state["memory"][layout.EPISODE] = 1000.0, 3000.0
     selector = Exp3Transfer.from_dict(state)
     arm = selector.ask()
     selector.tell(arm, 0.0)
@@ -746,22 +747,22 @@ def test_tsallis_inf_follows_its_definition(seed, estimator):
         np.testing.assert_allclose(p, plain.probabilities(), rtol=1e-9)
         assert p.sum() == pytest.approx(1.0, rel=1e-13)
         eta = (4 if reduced else 2) / math.sqrt(t)
-        normaliser = selector._arms[kernels.SCORE] - 2 / (eta * np.sqrt(p))  # one x for all arms
+        normaliser = selector._arms[layout.SCORE] - 2 / (eta * np.sqrt(p))  # one x for all arms
         np.testing.assert_allclose(normaliser, normaliser[0], rtol=1e-9, atol=1e-9)
         arm = selector.ask()
         x = float(rng.random() ** (1 + arm))
         shares = None if t % 3 else np.where(np.arange(c + 1) == arm, 1.0, rng.random(c + 1))
         selector.tell(arm, x, shares)
         plain.tell(arm, x, shares)
-        np.testing.assert_allclose(selector._arms[kernels.SCORE], plain.losses, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(selector._arms[layout.SCORE], plain.losses, rtol=1e-8, atol=1e-8)
 
 
 def test_tsallis_probabilities_solve_the_regularised_problem(rng):
     """argmin over the simplex of <p, L> - (4 / eta) sum (sqrt(p_i) - p_i / 2), the 1/2-Tsallis entropy."""
     selector = TsallisINF(2, bounds=(0.0, 1.0), rng=rng)
     for losses, t in (([0.0, 1.0, 3.0], 9), ([5.0, 4.0, 4.5], 100), ([0.0, 0.0, 0.0], 1), ([-2.0, 20.0, 0.0], 400)):
-        selector._arms[kernels.SCORE] = losses
-        selector._memory[kernels.EPISODE] = t - 1.0
+        selector._arms[layout.SCORE] = losses
+        selector._memory[layout.EPISODE] = t - 1.0
         eta, losses = 4 / math.sqrt(t), np.array(losses)
 
         def cost(free, losses=losses, eta=eta):
@@ -784,13 +785,13 @@ def test_tsallis_estimates_of_losses_by_hand(rng):
     ):
         selector = TsallisINF(2, bounds=(0.0, 1.0), estimator=estimator, rng=rng)
         for arm in range(3):
-            selector._arms[kernels.SCORE] = 0.0
-            selector._arms[kernels.PROBABILITY] = p
-            selector._memory[kernels.EPISODE], selector._memory[kernels.PENDING] = 99.0, float(arm)
+            selector._arms[layout.SCORE] = 0.0
+            selector._arms[layout.PROBABILITY] = p
+            selector._memory[layout.EPISODE], selector._memory[layout.PENDING] = 99.0, float(arm)
             selector.tell(arm, x)
             others = BASE if estimator == "reduced-variance" else np.zeros(3)
             wanted = np.where(np.arange(3) == arm, expected(arm), others)
-            np.testing.assert_allclose(selector._arms[kernels.SCORE], wanted, rtol=1e-12)
+            np.testing.assert_allclose(selector._arms[layout.SCORE], wanted, rtol=1e-12)
 
 
 BASE = np.array([0.5, 0.5, 0.0])
@@ -800,9 +801,9 @@ def test_tsallis_weighs_only_the_arms_in_play(rng):
     """Even where one that was dropped had lost less than all others."""
     selector = TsallisINF(3, bounds=(0.0, 1.0), elimination="anytime", rng=rng)
     run_losses, left = [40.0, 2.0, 43.0, 45.0], [0, 2, 3]
-    selector._arms[kernels.SCORE] = run_losses
-    selector._arms[kernels.ACTIVE, 1] = 0.0
-    selector._memory[kernels.EPISODE] = 399.0
+    selector._arms[layout.SCORE] = run_losses
+    selector._arms[layout.ACTIVE, 1] = 0.0
+    selector._memory[layout.EPISODE] = 399.0
     wanted = reference.tsallis_probabilities([run_losses[i] for i in left], 4 / math.sqrt(400))
     np.testing.assert_allclose(selector.probabilities[left], wanted, rtol=1e-9)
     assert selector.probabilities[1] == 0.0
@@ -829,9 +830,9 @@ def test_policy_reuse_draws_by_the_softmax_of_mean_returns(seed):
 def test_policy_reuse_by_hand():
     selector = ProbabilisticPolicyReuse(1, temperature=2.0, temperature_step=0.5, rng=np.random.default_rng(0))
     np.testing.assert_allclose(selector.probabilities, [0.5, 0.5])
-    selector._memory[kernels.PENDING] = 0.0
+    selector._memory[layout.PENDING] = 0.0
     selector.tell(0, 1.0)
-    selector._memory[kernels.PENDING] = 0.0
+    selector._memory[layout.PENDING] = 0.0
     selector.tell(0, 0.5)
     p = math.exp(3.0 * 0.75) / (math.exp(3.0 * 0.75) + 1.0)  # temperature 2 + 2 * 0.5, mean return 0.75 against 0
     np.testing.assert_allclose(selector.probabilities, [p, 1 - p], rtol=1e-12)
@@ -849,7 +850,7 @@ def test_policy_reuse_at_temperature_0_is_uniform(rng):
 def test_a_huge_temperature_does_not_overflow(rng, temperature):
     selector = ProbabilisticPolicyReuse(2, temperature=temperature, rng=rng)
     for arm, value in ((0, -400.0), (1, 300.0), (2, 200.0)):
-        selector._memory[kernels.PENDING] = float(arm)
+        selector._memory[layout.PENDING] = float(arm)
         selector.tell(arm, value)
     np.testing.assert_allclose(selector.probabilities, [0.0, 1.0, 0.0], atol=1e-300)
     assert selector.ask() == 1
@@ -899,14 +900,14 @@ def test_estimates_of_losses_among_the_sources_by_hand(rng, shared):
     likelihood = np.array([0.5, 1.0, 0.0, 0.25, 0.125])
     for arm, x in ((0, 0.3), (1, 1.0), (3, 0.0)):
         selector = RegretBalancing(4, bounds=(0.0, 1.0), rng=rng)
-        selector._arms[kernels.PROBABILITY] = [*p, 0.0]
-        selector._arms[kernels.COUNT], selector._arms[kernels.TOTAL] = [5, 94, 0, 0, 50], [4, 30, 0, 0, 20]
-        selector._memory[kernels.EPISODE], selector._memory[kernels.PENDING] = 149.0, float(arm)
+        selector._arms[layout.PROBABILITY] = [*p, 0.0]
+        selector._arms[layout.COUNT], selector._arms[layout.TOTAL] = [5, 94, 0, 0, 50], [4, 30, 0, 0, 20]
+        selector._memory[layout.EPISODE], selector._memory[layout.PENDING] = 149.0, float(arm)
         selector.tell(arm, x, likelihood if shared else None)
         shares = likelihood[:4] if shared else np.eye(4)[arm]
         chance = 0.3 * 0.5 + 0.2 * 1.0 + 0.1 * 0.25 if shared else p[arm]
         wanted = (1 - x - base) * shares / chance + base
-        np.testing.assert_allclose(selector._arms[kernels.SCORE], [*wanted, 0.0], rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(selector._arms[layout.SCORE], [*wanted, 0.0], rtol=1e-12, atol=1e-15)
 
 
 settings_of_balancing = {
@@ -979,15 +980,15 @@ def tell_many(arms, memory, settings, uniforms, noise, means, n, own, nobody):
         x = min(max(means[arm] + noise[(7 * t) % len(noise)], 0.0), 1.0)
         summed = 0.0
         for i in range(arms.shape[1]):
-            summed += arms[kernels.PROBABILITY, i]
-            lowest = min(lowest, arms[kernels.PROBABILITY, i])
+            summed += arms[layout.PROBABILITY, i]
+            lowest = min(lowest, arms[layout.PROBABILITY, i])
         least_sum, greatest_sum = min(least_sum, summed), max(greatest_sum, summed)
-        grown = settings[kernels.RATE] * x / arms[kernels.PROBABILITY, arm] / arms.shape[1]
+        grown = settings[layout.RATE] * x / arms[layout.PROBABILITY, arm] / arms.shape[1]
         if not own:
-            base = 0.5 if arms[kernels.PROBABILITY, arm] >= 16.0 / (t + 1.0) else 0.0
-            grown = (1.0 - x - base) / arms[kernels.PROBABILITY, arm]
+            base = 0.5 if arms[layout.PROBABILITY, arm] >= 16.0 / (t + 1.0) else 0.0
+            grown = (1.0 - x - base) / arms[layout.PROBABILITY, arm]
             for i in range(arms.shape[1]):  # every arm's base of reduced variance
-                if arms[kernels.PROBABILITY, i] >= 16.0 / (t + 1.0):
+                if arms[layout.PROBABILITY, i] >= 16.0 / (t + 1.0):
                     after = total[i] + 0.5
                     lost[i] += (total[i] - after) + 0.5 if abs(total[i]) >= 0.5 else (0.5 - after) + total[i]
                     total[i] = after
@@ -1014,8 +1015,8 @@ def test_long_runs_neither_overflow_nor_lose_precision(rng, cls, n):
     assert lowest > 0.0
     assert np.isfinite(selector._arms).all()
     assert np.isfinite(selector._memory).all()
-    np.testing.assert_allclose(selector._arms[kernels.SCORE], score, rtol=1e-6)
-    assert selector._arms[kernels.SCORE].max() > (1e4 if cls is Exp3Transfer else 1e5)
+    np.testing.assert_allclose(selector._arms[layout.SCORE], score, rtol=1e-6)
+    assert selector._arms[layout.SCORE].max() > (1e4 if cls is Exp3Transfer else 1e5)
     assert selector.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     assert json.dumps(selector.to_dict(), allow_nan=False)
     run_on = cls.from_dict(selector.to_dict())

@@ -14,6 +14,7 @@ import pytest
 import reuse_reference
 from numba import njit
 from reference import start_value
+from reuse_reference import LEVEL
 from scipy import stats
 
 from oldhand import (
@@ -29,10 +30,10 @@ from oldhand import (
     transfer,
 )
 from oldhand.reuse import _episode_kernels as episodes
+from oldhand.reuse import _layout as layout
 from oldhand.reuse import _selector_kernels as kernels
 from oldhand.reuse.episodes import PlainEpisodes, Trial, simulated, source_arrays
 
-LEVEL = 1e-6
 RUNS = 100
 NOBODY = np.empty(0)
 
@@ -47,7 +48,7 @@ def earned(arms, memory, settings, payoffs, rng, weighting, nobody):
     for t in range(len(payoffs)):
         arm = kernels.choose(arms, memory, settings, rng.random())
         if not weighting:
-            arms[kernels.PROBABILITY, arm] = 1.0
+            arms[layout.PROBABILITY, arm] = 1.0
         kernels.record(arms, memory, settings, arm, payoffs[t, arm], nobody)
         total += payoffs[t, arm]
     return total
@@ -279,19 +280,19 @@ def frozen_selector(kind, task, rng):
     if kind == "exp3-transfer":
         selector = Exp3Transfer(C, 100, bounds=bounds, beta=0.5, elimination="none", rng=rng)
         weights = np.array([0.05, 0.3, 0.1, 0.35, 0.2])
-        selector._arms[kernels.SCORE], selector._arms[kernels.WEIGHT] = np.log(weights), weights
+        selector._arms[layout.SCORE], selector._arms[layout.WEIGHT] = np.log(weights), weights
     elif kind == "regret-balancing":  # the learner is behind, so that the sources are next
         selector = RegretBalancing(C, bounds=bounds, kappa=0.0, rng=rng)
-        selector._arms[kernels.SCORE, :C] = [0.0, 6.0, 3.0, 2.0]
-        selector._arms[kernels.COUNT] = [3.0, 40.0, 57.0, 0.0, 25.0]  # one source has no mean loss of its own yet
-        selector._arms[kernels.TOTAL] = [2.5, 4.0, 30.0, 0.0, 0.0]
-        selector._memory[kernels.EPISODE] = 125.0
-        selector._arms[kernels.SLOPE] = 1.0
+        selector._arms[layout.SCORE, :C] = [0.0, 6.0, 3.0, 2.0]
+        selector._arms[layout.COUNT] = [3.0, 40.0, 57.0, 0.0, 25.0]  # one source has no mean loss of its own yet
+        selector._arms[layout.TOTAL] = [2.5, 4.0, 30.0, 0.0, 0.0]
+        selector._memory[layout.EPISODE] = 125.0
+        selector._arms[layout.SLOPE] = 1.0
     else:
         estimator = "importance-weighted" if kind == "tsallis-inf, weights alone" else "reduced-variance"
         selector = TsallisINF(C, bounds=bounds, estimator=estimator, rng=rng)
-        selector._arms[kernels.SCORE] = [0.0, 6.0, 3.0, 2.0, 1.0]
-        selector._memory[kernels.EPISODE] = 99.0
+        selector._arms[layout.SCORE] = [0.0, 6.0, 3.0, 2.0, 1.0]
+        selector._memory[layout.EPISODE] = 99.0
     return selector
 
 
@@ -321,7 +322,7 @@ def compiled_rounds(
         )  # fmt: skip
         kernels.record(arms, memory, settings, ran[r], x[r], buffers.likelihood if share else nobody)
         for i in range(arms.shape[1]):
-            likelihood[r, i], scores[r, i] = buffers.likelihood[i], arms[kernels.SCORE, i]
+            likelihood[r, i], scores[r, i] = buffers.likelihood[i], arms[layout.SCORE, i]
     write(arms, saved_arms)
     write(learner.Q, saved_Q)
     for i in range(len(memory)):
@@ -341,7 +342,7 @@ def plain_rounds(task, learner, selector, share, n, seed):
         x[r], likelihood = engine.episode(arm)
         assert arm == C or np.array_equal(learner.Q, saved_Q)  # it looked on, and forgot
         selector.tell(arm, x[r], likelihood if share else None)
-        likelihoods[r], scores[r] = likelihood, selector._arms[kernels.SCORE]
+        likelihoods[r], scores[r] = likelihood, selector._arms[layout.SCORE]
     selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
     return ran, x, likelihoods, scores
 
@@ -352,7 +353,7 @@ def rounds_of(body, kind, share, seed, *, trained=True):
     rngs = tuple(np.random.default_rng(seed).spawn(3))
     selector, learner = frozen_selector(kind, task, rngs[0]), frozen_learner(task, seed, trained=trained)
     learner.rng = rngs[2]
-    p, before = selector.probabilities, selector._arms[kernels.SCORE].copy()
+    p, before = selector.probabilities, selector._arms[layout.SCORE].copy()
     if body == "plain":
         ran, x, likelihood, after = plain_rounds(task, learner, selector, share, 3_000, seed)
     else:

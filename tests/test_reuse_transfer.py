@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import reference
+from reuse_reference import LEVEL, UNIFORM
 
 import oldhand
 from oldhand import (
@@ -24,11 +25,9 @@ from oldhand import (
     transfer,
 )
 from oldhand.reuse import SELECTORS, QLearner
-from oldhand.reuse._selector_kernels import PENDING
+from oldhand.reuse._layout import PENDING
 from oldhand.reuse.problem import endless_states
 
-LEVEL = 1e-6  # the chance that a statistical test fails although all is well
-UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told
 LAKE = "FrozenLake-v1"
 
 

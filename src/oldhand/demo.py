@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oldhand import figures
 from oldhand.clustering import Clustering, search_clusterings
@@ -15,7 +16,7 @@ from oldhand.domains import surveillance
 from oldhand.mdp import IntArray, TabularMDP
 from oldhand.reuse import RECOMMENDED, TransferRun, transfer
 from oldhand.reuse.run import draw_curves
-from oldhand.solve import solve
+from oldhand.solve import Solution, solve
 from oldhand.values import cross_values, policy_distance, return_bounds
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ def run(out: Path, stage: Stage, seed: int = 0) -> Story:
     """Cluster the policies of 60 solved surveillance tasks, meet a new one in six ways, draw it into ``out``."""
     out = figures.writable(out)
     rng = np.random.default_rng(seed)
-    with stage("build 60 surveillance tasks (the first run here compiles)"):
-        tasks, new = _family(rng)
-    with stage("solve them, and a new one of the family"):
-        policies = [solve(task).policy for task in tasks]
-        best = solve(new)
+    with stage("build 60 surveillance tasks, and a new one of the family"):
+        tasks, sequences = surveillance.repository(61, 2, rng=rng, n_sequences=6)
+    with stage("solve them (the first run here compiles)"):
+        solutions = [solve(task) for task in tasks]
+        place = _new_one(sequences, solutions)
+        new, best = tasks.pop(place), solutions.pop(place)
+        policies = [solution.policy for solution in solutions]
     with stage("cross values: every policy in every task"):
         distance = policy_distance(cross_values(tasks, policies))
         bounds = return_bounds(tasks)
@@ -71,13 +74,11 @@ def run(out: Path, stage: Stage, seed: int = 0) -> Story:
     return Story(written, heading, table)
 
 
-def _family(rng: np.random.Generator) -> tuple[list[TabularMDP], TabularMDP]:
-    """Sixty tasks in six natural clusters, and another of the same clusters, none of the sixty."""
-    tasks, sequences = surveillance.repository(61, 2, rng=rng, n_sequences=6)
-    values = [solve(task).start_value for task in tasks]
+def _new_one(sequences: npt.NDArray[np.int64], solutions: list[Solution]) -> int:
+    """Which task to meet as new: of those with another of their group sequence the nearest; far ones earn little."""
+    values = [solution.start_value for solution in solutions]
     repeated = [np.count_nonzero((sequences == sequence).all(axis=1)) > 1 for sequence in sequences]
-    place = int(np.argmax(np.where(repeated, values, -np.inf)))  # the nearest: what is far earns all alike little
-    return tasks[:place] + tasks[place + 1 :], tasks[place]
+    return int(np.argmax(np.where(repeated, values, -np.inf)))
 
 
 def _contestants(kept: list[IntArray], policies: list[IntArray]) -> list[tuple[str, list[IntArray], dict[str, Any]]]:

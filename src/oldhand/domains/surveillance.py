@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from oldhand.env import TabularEnv, paint
 from oldhand.errors import InvalidInputError
+from oldhand.generators import checked_rng
 from oldhand.mdp import TabularMDP
 
 SIZE = 48
@@ -97,8 +98,7 @@ def repository(
     Draws ``n_sequences`` different sequences of different groups, then ``n_tasks`` different tasks whose v-locations
     lie in those groups in that order: one for each sequence, the rest at random among all there are.
     """
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidInputError(f"repository: rng is {rng!r}, must be a numpy.random.Generator")
+    checked_rng("repository", rng)
     for name, value in (("n_tasks", n_tasks), ("n_targets", n_targets), ("n_sequences", n_sequences)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise InvalidInputError(f"repository: {name} is {value!r}, must be a whole number")

@@ -24,8 +24,9 @@ import math
 
 import numpy as np
 
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee, whole, within
+from oldhand.checks import whole, within
+from oldhand.reuse import _layout as layout
+from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee
 
 
 def theorem_beta(n_sources: int, episodes: int) -> float:
@@ -60,7 +61,7 @@ class Exp3Transfer(Selector):
         self.episodes = whole(self.name, "episodes", episodes, at_least=1)
         chosen = theorem_beta(n_sources, episodes) if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
         super().__init__(
-            n_sources, kind=kernels.EXP3, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
+            n_sources, kind=layout.EXP3, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
             check_every=check_every, rate=chosen, rise=0.0, rng=rng,
             arguments={
                 "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from oldhand.checks import optional_whole, within
 from oldhand.mdp import FloatArray
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import RegretGuarantee, Selector, optional_whole, within
+from oldhand.reuse import _layout as layout
+from oldhand.reuse.selector import RegretGuarantee, Selector
 
 
 class ProbabilisticPolicyReuse(Selector):
@@ -44,7 +45,7 @@ class ProbabilisticPolicyReuse(Selector):
         self.temperature_step = within(self.name, "temperature_step", temperature_step, 0.0, 1e100)
         self.episodes = optional_whole(self.name, "episodes", episodes)
         super().__init__(
-            n_sources, kind=kernels.SOFTMAX, bounds=(0.0, 1.0), clip=False, elimination="none", delta=0.0,
+            n_sources, kind=layout.SOFTMAX, bounds=(0.0, 1.0), clip=False, elimination="none", delta=0.0,
             check_every=1, rate=self.temperature, rise=self.temperature_step, rng=rng,
             arguments={
                 "n_sources": n_sources, "episodes": self.episodes, "psi": self.reuse[0], "upsilon": self.reuse[1],

@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 
 from oldhand._cross_kernels import states_met
+from oldhand.checks import whole, within
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import BoolArray, TabularMDP, sealed
 from oldhand.reuse import _episode_kernels as kernels
 from oldhand.reuse.episodes import FOREVER, simulated, source_arrays
 from oldhand.reuse.learner import LearnerSettings
 from oldhand.reuse.q_learning import QLearning, discrete_size
-from oldhand.reuse.selector import whole, within
 from oldhand.values import checked_policy
 
 Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]

@@ -21,8 +21,9 @@ import math
 
 import numpy as np
 
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import RegretGuarantee, Selector, optional_whole, within
+from oldhand.checks import optional_whole, within
+from oldhand.reuse import _layout as layout
+from oldhand.reuse.selector import RegretGuarantee, Selector
 
 
 class RegretBalancing(Selector):
@@ -52,7 +53,7 @@ class RegretBalancing(Selector):
         self.episodes = optional_whole(self.name, "episodes", episodes)
         within(self.name, "delta", delta, 1e-300, 1.0)
         super().__init__(
-            n_sources, kind=kernels.BALANCING, bounds=bounds, clip=clip, elimination="anytime", delta=delta,
+            n_sources, kind=layout.BALANCING, bounds=bounds, clip=clip, elimination="anytime", delta=delta,
             check_every=check_every, rate=self.kappa, rise=self.floor, rng=rng,
             arguments={
                 "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from oldhand import figures
+from oldhand.checks import whole
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray
-from oldhand.reuse.selector import whole
 from oldhand.values import Bounds
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class TransferRun:
     recommended: npt.NDArray[np.int64]
     """The arm with the best evidence of its own [trials]: the largest lower confidence bound on its mean return; of the
     learner only the last quarter of its episodes count, since it changes."""
-    selectors: list[Any] = field(repr=False)
+    selectors: list[Any]
     """The selectors as they ended."""
-    learners: list[Any] = field(repr=False)
+    learners: list[Any]
     """The learners as they ended."""
-    sources: list[Any] = field(repr=False)
+    sources: list[Any]
     """The source policies."""
 
     @classmethod

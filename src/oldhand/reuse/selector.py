@@ -7,6 +7,7 @@ nothing of tasks: whatever runs an episode (a simulator, a robot, a website) can
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,13 +16,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from oldhand.checks import is_finite, whole, within
 from oldhand.errors import InvalidInputError
+from oldhand.generators import checked_rng, rng_from_dict, rng_to_dict
 from oldhand.mdp import FloatArray, as_array
+from oldhand.reuse import _layout as layout
 from oldhand.reuse import _selector_kernels as kernels
 from oldhand.values import Bounds
 
 Elimination = Literal["paper", "anytime", "none"]
-ELIMINATIONS = {"none": kernels.NONE, "paper": kernels.PAPER, "anytime": kernels.ANYTIME}
+ELIMINATIONS = {"none": layout.NONE, "paper": layout.PAPER, "anytime": layout.ANYTIME}
 NOBODY = np.empty(0)
 
 
@@ -64,7 +68,7 @@ def guarantee(
     return RegretGuarantee(episodes, bound, each, best, "\n".join(lines))
 
 
-class Selector:
+class Selector(ABC):
     """Base of the selectors: state in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
 
     name: ClassVar[str]
@@ -99,18 +103,16 @@ class Selector:
         check_every = whole(self.name, "check_every", check_every, at_least=1)
         if not isinstance(clip, bool | np.bool_):
             raise InvalidInputError(f"{self.name}: clip is {clip!r}, must be True or False")
-        if not isinstance(rng, np.random.Generator):
-            raise InvalidInputError(f"{self.name}: rng is {rng!r}, must be a numpy.random.Generator")
-        self.delta, self.clip, self._rng = delta, bool(clip), rng
+        self.delta, self.clip, self._rng = delta, bool(clip), checked_rng(self.name, rng)
         checked = {"n_sources": self.n_sources, "bounds": list(self.bounds), "delta": delta, "check_every": check_every}
         self._arguments = {name: checked.get(name, value) for name, value in arguments.items()}
-        self._arms = np.zeros((kernels.N_ROWS, self.n_sources + 1))
-        self._arms[[kernels.ACTIVE, kernels.WEIGHT]] = 1.0
-        self._arms[kernels.DROPPED] = -1.0
-        self._memory = np.zeros(kernels.N_MEMORY)
-        self._memory[kernels.PENDING] = -1.0
-        self._memory[kernels.NEXT_CHECK] = check_every
-        self._settings = np.zeros(kernels.N_SETTINGS)
+        self._arms = np.zeros((layout.N_ROWS, self.n_sources + 1))
+        self._arms[[layout.ACTIVE, layout.WEIGHT]] = 1.0
+        self._arms[layout.DROPPED] = -1.0
+        self._memory = np.zeros(layout.N_MEMORY)
+        self._memory[layout.PENDING] = -1.0
+        self._memory[layout.NEXT_CHECK] = check_every
+        self._settings = np.zeros(layout.N_SETTINGS)
         slack = kernels.rounding(*self.bounds)
         self._settings[:] = (
             kind, *self.bounds, self.clip, ELIMINATIONS[self.elimination], delta, check_every, rate, rise,
@@ -119,7 +121,7 @@ class Selector:
 
     def ask(self) -> int:
         """The arm to run next: a source, or ``n_sources`` for the learner. Until it is told, asking repeats it."""
-        pending = self._memory[kernels.PENDING]
+        pending = self._memory[layout.PENDING]
         if pending >= 0.0:
             return int(pending)
         arm: int = kernels.choose(self._arms, self._memory, self._settings, self._rng.random())
@@ -132,7 +134,7 @@ class Selector:
         for a deterministic source), up to a common factor (beside which that of the arm itself may round to 0): the
         episode then counts, without bias, for every arm that could have run it.
         """
-        pending = self._memory[kernels.PENDING]
+        pending = self._memory[layout.PENDING]
         if pending < 0.0 or pending != arm:
             raise InvalidInputError(self._why_not(arm))
         if not is_finite(episode_return):
@@ -147,42 +149,42 @@ class Selector:
     @property
     def pending(self) -> int | None:
         """The arm asked for and not yet told, or None."""
-        arm = int(self._memory[kernels.PENDING])
+        arm = int(self._memory[layout.PENDING])
         return arm if arm >= 0 else None
 
     @property
     def probabilities(self) -> FloatArray:
         """How likely each arm is at the next ask, or was at the one not yet told [c + 1]."""
         arms = self._arms.copy()
-        if self._memory[kernels.PENDING] < 0.0:
+        if self._memory[layout.PENDING] < 0.0:
             kernels.weigh(arms, self._memory.copy(), self._settings)
-        probabilities: FloatArray = arms[kernels.PROBABILITY]
+        probabilities: FloatArray = arms[layout.PROBABILITY]
         return probabilities
 
     @property
     def active(self) -> npt.NDArray[np.bool_]:
         """Which arms are still in play [c + 1]; the learner always is."""
-        active: npt.NDArray[np.bool_] = self._arms[kernels.ACTIVE] != 0.0
+        active: npt.NDArray[np.bool_] = self._arms[layout.ACTIVE] != 0.0
         return active
 
     @property
     def eliminated_at(self) -> npt.NDArray[np.int64]:
         """After how many episodes each source was eliminated, -1 if it was not [c]."""
-        dropped: npt.NDArray[np.int64] = self._arms[kernels.DROPPED, :-1].astype(np.int64)
+        dropped: npt.NDArray[np.int64] = self._arms[layout.DROPPED, :-1].astype(np.int64)
         return dropped
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """Each arm's own episodes [c + 1]."""
-        counts: npt.NDArray[np.int64] = self._arms[kernels.COUNT].astype(np.int64)
+        counts: npt.NDArray[np.int64] = self._arms[layout.COUNT].astype(np.int64)
         return counts
 
     @property
     def mean_returns(self) -> FloatArray:
         """The mean return of each arm's own episodes, NaN where there are none [c + 1]."""
-        counts = self._arms[kernels.COUNT]
+        counts = self._arms[layout.COUNT]
         means = np.full(len(counts), np.nan)
-        np.divide(self._arms[kernels.TOTAL], counts, out=means, where=counts > 0)
+        np.divide(self._arms[layout.TOTAL], counts, out=means, where=counts > 0)
         return self._in_returns(means)
 
     def _in_returns(self, payoffs: FloatArray) -> FloatArray:
@@ -191,17 +193,17 @@ class Selector:
     @property
     def n_told(self) -> int:
         """Episodes told so far."""
-        return int(self._memory[kernels.EPISODE])
+        return int(self._memory[layout.EPISODE])
 
     @property
     def n_clipped(self) -> int:
         """Returns outside the bounds that ``clip=True`` moved onto them."""
-        return int(self._memory[kernels.CLIPPED])
+        return int(self._memory[layout.CLIPPED])
 
     def start_clipping(self) -> None:
         """From now on move returns outside the bounds onto them."""
         self.clip = True
-        self._settings[kernels.CLIP] = 1.0
+        self._settings[layout.CLIP] = 1.0
         if "clip" in self._arguments:
             self._arguments["clip"] = True
 
@@ -216,9 +218,9 @@ class Selector:
             raise InvalidInputError(f"{self.name}.regret_guarantee: episodes is None, must be given, or some be told")
         return episodes
 
+    @abstractmethod
     def regret_guarantee(self) -> RegretGuarantee:
         """What is proven of this selector, to whom."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The whole state as plain JSON values; ``from_dict`` goes on from it, bit for bit."""
@@ -249,7 +251,7 @@ class Selector:
                     f"{cls.__name__}.from_dict: {key} has shape {values.shape}, must be finite numbers {array.shape}"
                 )
             array[...] = values
-        pending = selector._memory[kernels.PENDING]
+        pending = selector._memory[layout.PENDING]
         if pending not in range(-1, selector.n_sources + 1) or not selector.active[-1]:
             raise InvalidInputError(
                 f"{cls.__name__}.from_dict: the pending arm is {pending:g}, must be in 0..{selector.n_sources} or -1, "
@@ -263,7 +265,7 @@ class Selector:
 
     def _why_not(self, arm: object) -> str:
         """Why a tell is refused."""
-        pending = int(self._memory[kernels.PENDING])
+        pending = int(self._memory[layout.PENDING])
         known = isinstance(arm, int | np.integer) and 0 <= arm <= self.n_sources
         if not known:
             return f"{self.name}.tell: arm is {arm!r}, must be in 0..{self.n_sources} ({self.n_sources}: the learner)"
@@ -281,43 +283,12 @@ class Selector:
                 f"{self.name}.tell: likelihood has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm"
             )
         possible = (shares >= 0.0) & (shares < math.inf)
-        if not possible.all() or not self._arms[kernels.PROBABILITY] @ shares > 0.0:
+        if not possible.all() or not self._arms[layout.PROBABILITY] @ shares > 0.0:
             raise InvalidInputError(
                 f"{self.name}.tell: likelihood is {shares.tolist()}, must be at least 0, finite, "
                 f"and above 0 for some arm that could have been asked for, as arm {arm} was"
             )
         return shares
-
-
-def whole(caller: str, name: str, value: Any, *, at_least: int) -> int:
-    """A whole number that an array can be long, or a refusal."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not at_least <= value < 10**12:
-        raise InvalidInputError(
-            f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least} (and < 1e12)"
-        )
-    return int(value)
-
-
-def is_finite(value: Any) -> bool:
-    """Whether this is a finite number."""
-    try:
-        return math.isfinite(value)
-    except (TypeError, OverflowError):
-        return False
-
-
-def optional_whole(caller: str, name: str, value: Any) -> int | None:
-    """None or a whole number from 1 on, or a refusal."""
-    return None if value is None else whole(caller, name, value, at_least=1)
-
-
-def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
-    """A number in a closed interval, or a refusal."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and is_finite(value) and lowest <= float(value) <= highest):
-        place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
-    return float(value)
 
 
 def checked_bounds(caller: str, bounds: Any) -> Bounds:
@@ -329,29 +300,3 @@ def checked_bounds(caller: str, bounds: Any) -> Bounds:
     if not (math.isfinite(upper - lower) and lower < upper):
         raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
     return Bounds(lower, upper)
-
-
-def rng_to_dict(rng: np.random.Generator) -> dict[str, Any]:
-    """The state of a generator as plain JSON values."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(inner) for key, inner in value.items()}
-        return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-    state: dict[str, Any] = plain(rng.bit_generator.state)
-    return state
-
-
-def rng_from_dict(state: Any) -> np.random.Generator:
-    """A generator in the state that ``rng_to_dict`` wrote."""
-    known = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
-    name = state.get("bit_generator") if isinstance(state, Mapping) else None
-    if not isinstance(name, str) or name not in known:
-        raise InvalidInputError(f"from_dict: rng is of kind {name!r}, must be one of {', '.join(known)}")
-    bits = known[name](0)
-    try:
-        bits.state = state
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"from_dict: rng does not hold a state of {name}: {error!r}") from None
-    return np.random.Generator(bits)

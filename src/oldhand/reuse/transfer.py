@@ -9,7 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from oldhand import parallel
+from oldhand.checks import whole
 from oldhand.errors import InvalidInputError
+from oldhand.generators import checked_rng
 from oldhand.mdp import TabularMDP
 from oldhand.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from oldhand.reuse.exp3_transfer import Exp3Transfer
@@ -18,7 +20,7 @@ from oldhand.reuse.problem import Environment, Problem
 from oldhand.reuse.q_learning import QLearning, decay
 from oldhand.reuse.regret_balancing import RegretBalancing
 from oldhand.reuse.run import TransferRun, TrialResult
-from oldhand.reuse.selector import Selector, checked_bounds, whole
+from oldhand.reuse.selector import Selector, checked_bounds
 from oldhand.reuse.tsallis_inf import TsallisINF
 from oldhand.values import Bounds
 
@@ -70,8 +72,7 @@ def transfer(
     caller = "transfer"
     episodes = whole(caller, "episodes", episodes, at_least=1)
     trials = whole(caller, "trials", trials, at_least=1)
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidInputError(f"{caller}: rng is {rng!r}, must be a numpy.random.Generator")
+    checked_rng(caller, rng)
     if not isinstance(share, bool | np.bool_):
         raise InvalidInputError(f"{caller}: share is {share!r}, must be True or False")
     if on_violation not in ("raise", "widen", "clip"):

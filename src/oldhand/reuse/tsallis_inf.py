@@ -13,9 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from oldhand.checks import optional_whole
 from oldhand.errors import InvalidInputError
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee, optional_whole
+from oldhand.reuse import _layout as layout
+from oldhand.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee
 
 Estimator = Literal["reduced-variance", "importance-weighted"]
 
@@ -53,7 +54,7 @@ class TsallisINF(Selector):
         self.reduced = estimator == "reduced-variance"
         self.episodes = optional_whole(self.name, "episodes", episodes)
         super().__init__(
-            n_sources, kind=kernels.TSALLIS, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
+            n_sources, kind=layout.TSALLIS, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
             check_every=check_every, rate=float(self.reduced), rise=0.0, rng=rng,
             arguments={
                 "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,
