@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test bench format clean
+.PHONY: demo test soak bench format clean
 
 demo: .venv/installed
 	$(BIN)/oldhand demo
@@ -13,6 +13,9 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n $(JOBS)
+
+soak: .venv/installed-dev
+	OLDHAND_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/test_repository_faults.py tests/test_continual_faults.py
 
 bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from postgres import Server
 
 SEED = int(os.environ.get("OLDHAND_TEST_SEED", "42"))
 
@@ -34,3 +41,32 @@ def seed() -> int:
 @pytest.fixture
 def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL of this worker's own, started by the first test that asks for it."""
+    from postgres import start
+
+    # In a folder of its own: pytest closes its folders to other users, and the server is one.
+    with tempfile.TemporaryDirectory(prefix="oldhand-postgres-", ignore_cleanup_errors=True) as folder:
+        server = start(
+            Path(folder), "-c", "fsync=off"
+        )  # no power supply fails here: what the kernel has is safe enough
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> Iterator[str]:
+    """An empty database, dropped afterwards."""
+    with postgres_server.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new repository can be made: a file, then a database on a server."""
+    if request.param == "sqlite":
+        return str(tmp_path / "repository.db")
+    return str(request.getfixturevalue("postgres_url"))

@@ -11,8 +11,9 @@ import oldhand
 
 PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
-    "errors", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels", "solve",
-    "_cross_kernels", "values", "clustering", "reuse", "domains", "demo", "cli",
+    "errors", "npy", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels",
+    "solve", "_cross_kernels", "values", "clustering", "reuse", "tasks", "repository", "continual", "domains", "demo",
+    "cli",
 )  # fmt: skip
 
 

@@ -16,9 +16,11 @@ from oldhand.clustering import (
     search_clusterings,
     sensitivity,
 )
+from oldhand.continual import ContinualRun, ContinualTransfer, plot_streams
 from oldhand.env import TabularEnv
-from oldhand.errors import InvalidInputError, OldhandError
+from oldhand.errors import DamagedError, InvalidInputError, OldhandError, RepositoryError
 from oldhand.mdp import TabularMDP
+from oldhand.repository import Repository
 from oldhand.reuse import (
     RECOMMENDED,
     Exp3Transfer,
@@ -34,6 +36,7 @@ from oldhand.reuse import (
     transfer,
 )
 from oldhand.solve import Solution, solve
+from oldhand.tasks import GymTask
 from oldhand.values import Bounds, cross_values, evaluate, model_difference, policy_distance, return_bounds
 
 __version__ = "0.1.0"
@@ -43,8 +46,12 @@ __all__ = [
     "Assignment",
     "Bounds",
     "Clustering",
+    "ContinualRun",
+    "ContinualTransfer",
+    "DamagedError",
     "Exp3Transfer",
     "FixedPolicy",
+    "GymTask",
     "InvalidInputError",
     "LowerBound",
     "OldhandError",
@@ -52,6 +59,8 @@ __all__ = [
     "QLearning",
     "RegretBalancing",
     "RegretGuarantee",
+    "Repository",
+    "RepositoryError",
     "Sensitivity",
     "Solution",
     "TabularEnv",
@@ -70,6 +79,7 @@ __all__ = [
     "mhav",
     "model_difference",
     "plot_curves",
+    "plot_streams",
     "policy_distance",
     "regret_bound",
     "return_bounds",

@@ -13,3 +13,11 @@ class OldhandError(Exception):
 
 class InvalidInputError(OldhandError, ValueError):
     """An argument is wrong; nothing was built, stored or changed."""
+
+
+class RepositoryError(OldhandError):
+    """A repository cannot be opened, read or written; what was committed before stands."""
+
+
+class DamagedError(RepositoryError):
+    """Something stored is not what was written; the message names it."""

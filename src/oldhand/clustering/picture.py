@@ -75,7 +75,9 @@ def _map(axes: Any, clustering: Clustering) -> None:
         kept = clustering.representatives
         axes.scatter(*points[kept].T, c=colours[kept], marker="*", s=230, edgecolors="black", label="representative")
         axes.legend(loc="best")
-    axes.set(title="Map of the tasks, coloured by cell", xlabel="first scaled coordinate", ylabel="second")
+    axes.set(
+        title="Map of the tasks, coloured by cell", xlabel="first scaled coordinate", ylabel="second scaled coordinate"
+    )
 
 
 def _squared_gaps(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -95,7 +97,8 @@ def _trace(axes: Any, clustering: Clustering) -> None:
         axes.axhline(
             clustering.lower_bound, color="tab:red", linestyle="--", label=f"bound {clustering.lower_bound:.4g}"
         )
-    scale = "log" if traces.min() > 0 else "linear"
+    changes = traces.max() > 1.001 * traces.min()  # a logarithmic axis needs a range
+    scale = "log" if traces.min() > 0 and changes else "linear"
     axes.set(title="Best cost of each restart", xlabel="% of its steps", ylabel="cost", yscale=scale)
     for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         axis("{x:g}")

@@ -12,32 +12,25 @@ burn-in, no descent, no recombination.
 from __future__ import annotations
 
 import math
-import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from oldhand import parallel
-from oldhand.clustering import _chain_kernels as chain
-from oldhand.clustering import _kernels as kernels
-from oldhand.clustering.bound import bound_costs, integer_program
-from oldhand.clustering.cost import Kind, canonical_labels, checked_distance, checked_kind, filled, measure_cells
+from oldhand.clustering.bound import bound_costs
+from oldhand.clustering.cost import Kind, checked_distance, checked_kind
 from oldhand.clustering.cover import fewest_labels
-from oldhand.clustering.greedy import default_thresholds, descended, greedy_labels
 from oldhand.clustering.mhav import check_chances, checked_ladder
 from oldhand.clustering.partition import Clustering, size_cost_table
+from oldhand.clustering.restarts import Search
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray
 
-Labels = npt.NDArray[np.int32]
 RUNGS = 60
-TRACE = 100  # points kept of a restart's best cost
-SLICE = 20_000  # steps between looks at the clock
-GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
-SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
 
 
 def search_clusterings(
@@ -62,6 +55,8 @@ def search_clusterings(
     up: float = 0.5,
     theta: float = 1.0,
     n_jobs: int = 1,
+    backend: str | None = None,
+    save: str | Path | None = None,
     progress: bool = False,
 ) -> Clustering:
     """The cheapest clustering found in ``restarts`` walks of ``iterations`` steps.
@@ -69,9 +64,11 @@ def search_clusterings(
     ``episodes`` and ``span`` set g(c, T). Without them, ask for ``n_clusters`` (exactly so many cells, least mean
     radius) or ``max_radius`` (no task loses more, fewest cells). ``certify`` adds a lower bound, looked for during at
     most ``certify_seconds``; a cheaper clustering met there is taken. ``time_limit`` seconds end the search early, as
-    does Ctrl-C: both return the best so far. The result does not depend on ``n_jobs``, unless a limit of time cuts it
-    short (recombination has one of its own, 5 s for each of three programs). With ``max_radius`` the answer comes from
-    an integer program, and what sets up walks is not used.
+    does Ctrl-C: both return the best so far (of worker processes: of the walks that are over). The result does not
+    depend on ``n_jobs``, unless a limit of time cuts it short (recombination has one of its own, 5 s for each of three
+    programs), nor on ``backend``: "threads" (the default), "loky", "dask" or "ray" (see ``parallel.run``). ``save`` is
+    a folder: walks that ran to their end are kept there, and the same call goes on from them. With ``max_radius`` the
+    answer comes from an integer program, and what sets up walks is not used.
     """
     matrix = checked_distance("search_clusterings", distance, directed)
     kind_index = checked_kind("search_clusterings", kind, directed)
@@ -79,6 +76,7 @@ def search_clusterings(
     if not (np.isfinite(certify_seconds) and certify_seconds >= 0):
         raise InvalidInputError(f"search_clusterings: certify_seconds is {certify_seconds!r}, must be at least 0")
     check_chances("search_clusterings", alpha, beta, up)
+    folder = None if save is None else parallel.saving_folder("search_clusterings", save)
     setting = {"episodes": episodes, "span": span, "kind": kind, "directed": directed}
     rungs = checked_ladder("search_clusterings", default_ladder(matrix) if ladder is None else ladder)
     if max_radius is not None:
@@ -92,15 +90,18 @@ def search_clusterings(
         counts = range(n_clusters, n_clusters + 1)
         steps = np.abs(np.arange(len(matrix) + 1) - n_clusters)
         size_cost = size_cost[n_clusters] + (2.0 * matrix.max() + 1.0) * steps
-    search = _Search(
+    search = Search(
         matrix, directed, kind_index, size_cost,
         rungs, variant == "paper", iterations, theta, np.array([alpha, beta, up]),
         math.inf if time_limit is None else time.perf_counter() + time_limit, n_clusters,
     )  # fmt: skip
+    jobs = list(enumerate(rng.spawn(restarts)))
     walks = parallel.run(
-        lambda job: search.restart(*job),
-        list(enumerate(rng.spawn(restarts))),
+        search.restart,
+        jobs,
         n_jobs=n_jobs,
+        backend=backend,
+        save=None if folder is None else search.saved(folder, jobs),
         progress=progress,
         label="clustering",
         on_interrupt=search.stop.set,
@@ -131,179 +132,6 @@ def default_ladder(distance: FloatArray) -> FloatArray:
     """
     scale = float(distance.mean()) or 1.0
     return np.geomspace(0.1, 300.0, RUNGS) * len(distance) / scale
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """What one restart found."""
-
-    labels: Labels
-    cost: float
-    trace: FloatArray
-
-
-class _Search:
-    """One search: its problem, its chain's settings, and the flag that ends it early."""
-
-    def __init__(
-        self,
-        distance: FloatArray,
-        directed: bool,
-        kind_index: int,
-        size_cost: FloatArray,
-        ladder: FloatArray,
-        plain: bool,
-        iterations: int,
-        theta: float,
-        chances: FloatArray,
-        deadline: float,
-        n_clusters: int | None,
-    ) -> None:
-        self.distance, self.directed, self.kind, self.size_cost = distance, directed, kind_index, size_cost
-        self.ladder, self.plain, self.iterations, self.theta, self.chances = ladder, plain, iterations, theta, chances
-        self.deadline, self.n_clusters, self.stop = deadline, n_clusters, threading.Event()
-        self.log_factorial = np.array([math.lgamma(n + 1) for n in range(len(distance) + 1)])
-
-    def start(self, index: int, rng: np.random.Generator) -> Labels:
-        """Where restart ``index`` begins: one in four (of many tasks: the first) from a greedy scan."""
-        n_tasks = len(self.distance)
-        greedy = index % GREEDY_SHARE == 0 if n_tasks <= SMALL else index == 0
-        if greedy and not self.plain and not (index and self.over):
-            levels = default_thresholds(self.distance)
-            labels = greedy_labels(self.distance, self.size_cost, self.kind, self.directed, levels, rng)
-        else:
-            most = self.n_clusters or max(1, math.isqrt(n_tasks))
-            labels = rng.integers(most, size=n_tasks).astype(np.int32)
-        labels = canonical_labels("search_clusterings", labels, n_tasks)
-        return labels if self.n_clusters is None else _exactly(labels, self.n_clusters, rng)
-
-    def recombine(self, walks: list[_Walk], best: _Walk) -> Labels:
-        """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
-        if self.plain or self.over:
-            return best.labels
-        if len(self.distance) > SMALL:
-            return descended(self.distance, best.labels, self.directed, self.size_cost, self.kind)[0]
-        if self.kind != kernels.AVERAGE:
-            return best.labels
-        found = [measure_cells(self.distance, walk.labels, self.directed) for walk in walks]
-        pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
-        pool = np.array(pairs)
-        centre, radius = pool[:, 0].astype(np.int64), pool[:, 1]
-        members = [np.flatnonzero(self.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
-        labels, cost = best.labels, best.cost
-        c = int(best.labels.max()) + 1
-        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
-        for count in counts:
-            seconds = min(5.0, self.deadline - time.perf_counter())
-            if seconds <= 0:
-                break
-            made = integer_program(centre, radius, members, len(self.distance), count, not self.directed, seconds)[1]
-            if made is not None:
-                made, made_cost = descended(self.distance, made, self.directed, self.size_cost, self.kind)
-                if made_cost < cost:
-                    labels, cost = made, made_cost
-        return labels
-
-    def restart(self, index: int, rng: np.random.Generator) -> _Walk:
-        """One walk; Ctrl-C ends it with the best it has met."""
-        walker: _Walker | None = None
-        try:
-            walker = _Walker(self, self.start(index, rng), rng)
-            return self._walk(walker)
-        except KeyboardInterrupt:
-            self.stop.set()
-            labels = np.zeros(len(self.distance), np.int32) if walker is None else walker.best.copy()
-            if walker is None and self.n_clusters is not None:
-                labels = _exactly(labels, self.n_clusters, rng)
-            walker = walker or _Walker(self, labels, rng)
-            return _Walk(labels, walker.best_cost, walker.trace)
-
-    def _walk(self, walker: _Walker) -> _Walk:
-        """The burn-in, the walk and the descent."""
-        burn_in = 0 if self.plain or len(self.ladder) == 1 else self.iterations // 2
-        weights = np.zeros(len(self.ladder))
-        rung = 0
-        if burn_in:
-            mean_cost = np.empty(len(self.ladder))
-            for rung in range(len(self.ladder)):
-                share = burn_in * (rung + 1) // len(self.ladder) - burn_in * rung // len(self.ladder)
-                mean_cost[rung] = walker.stay(rung, share)
-            between = 0.5 * (mean_cost[1:] + mean_cost[:-1])
-            weights[1:] = np.cumsum(np.diff(self.ladder) * between)
-        walker.walk(rung, weights, self.iterations - burn_in)
-        labels, cost = walker.best.copy(), walker.best_cost
-        if not self.plain and not self.over and len(self.distance) <= SMALL:
-            labels, cost = descended(self.distance, labels, self.directed, self.size_cost, self.kind)
-            walker.trace[-1] = min(walker.trace[-1], cost)
-        return _Walk(labels, cost, walker.trace)
-
-    @property
-    def over(self) -> bool:
-        """Whether time is up or the user has asked to stop."""
-        return self.stop.is_set() or time.perf_counter() > self.deadline
-
-
-def _exactly(labels: Labels, n_clusters: int, rng: np.random.Generator) -> Labels:
-    """A partition with so many cells: the smallest ones merged, or random tasks set apart."""
-    labels = labels.copy()
-    while labels.max() + 1 > n_clusters:
-        sizes = np.bincount(labels)
-        smallest, next_smallest = np.argsort(sizes, kind="stable")[:2]
-        labels[labels == smallest] = next_smallest
-        labels = canonical_labels("search_clusterings", labels, len(labels))
-    while labels.max() + 1 < n_clusters:
-        crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
-        labels[rng.choice(crowded)] = labels.max() + 1
-    return labels
-
-
-class _Walker:
-    """A chain under way: the partition it is in, and the best it has met."""
-
-    def __init__(self, search: _Search, start: Labels, rng: np.random.Generator) -> None:
-        self.search, self.rng = search, rng
-        self.state = filled(search.distance, start, search.directed, search.kind)
-        self.trial = kernels.new_trial(*search.distance.shape)
-        self.best = start.copy()
-        self.best_cost = float(kernels.cost_of(self.state, search.size_cost, search.kind))
-        self.trace = np.full(TRACE, self.best_cost)
-        self.done = 0
-
-    def stay(self, rung: int, steps: int) -> float:
-        """Walk on one rung only; returns the mean cost there."""
-        ladder, chances = self.search.ladder[rung : rung + 1], np.array([0.0, 1.0, 0.5])
-        record = np.zeros((4, 1))
-        self._slices(0, steps, ladder, np.zeros(1), chances, record)
-        if record[0, 0] == 0:
-            return float(kernels.cost_of(self.state, self.search.size_cost, self.search.kind))
-        return float(record[3, 0] / record[0, 0])
-
-    def walk(self, rung: int, weights: FloatArray, steps: int) -> None:
-        """Walk by MHAV over the whole ladder."""
-        record = np.zeros((4, len(self.search.ladder)))
-        self._slices(rung, steps, self.search.ladder, weights, self.search.chances, record)
-
-    def _slices(
-        self, rung: int, steps: int, ladder: FloatArray, weights: FloatArray, chances: FloatArray, record: FloatArray
-    ) -> None:
-        search = self.search
-        while steps > 0:
-            try:
-                if search.over:
-                    return
-                now = min(steps, SLICE)
-                rung, self.best_cost = chain.walk(
-                    self.state, self.trial, search.distance, search.directed, search.kind, search.size_cost,
-                    ladder, weights, search.theta, chances, search.log_factorial,
-                    rung, now, self.rng, self.best, self.best_cost, record,
-                )  # fmt: skip
-            except KeyboardInterrupt:
-                search.stop.set()
-                return
-            steps -= now
-            self.done += now
-            place = min(TRACE - 1, self.done * TRACE // search.iterations)
-            self.trace[place:] = self.best_cost
 
 
 def _check(

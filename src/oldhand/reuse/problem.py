@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from oldhand.reuse.episodes import FOREVER, simulated, source_arrays
 from oldhand.reuse.learner import LearnerSettings
 from oldhand.reuse.q_learning import QLearning, discrete_size
 from oldhand.values import checked_policy
+from oldhand.values.cross import outcomes_and_start
 
 Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 
@@ -38,6 +40,7 @@ class Problem:
             )
         self.task, self.settings, self.share = task, settings, share
         self.tabular = isinstance(task, TabularMDP)
+        self.spec: gym.envs.registration.EnvSpec | None = None
         self.shared_environment = isinstance(task, gym.Env)
         if self.tabular:
             self._take_task(gamma, horizon)
@@ -94,7 +97,8 @@ class Problem:
             env: gym.Env[Any, Any] = self.task.to_gymnasium()
             return env
         if isinstance(self.task, str):
-            env = gym.make(self.task)
+            env = gym.make(self.spec or self.task)
+            self.spec = env.spec  # in another process the id may not be registered
         else:
             env = self.task() if callable(self.task) and not self.shared_environment else self.task
         if not isinstance(env, gym.Env):
@@ -124,6 +128,20 @@ class Problem:
         """Whether task, sources and learner are all arrays."""
         arrays = all(not callable(source) for source in self.sources)
         return self.tabular and arrays and isinstance(self.settings, QLearning)
+
+    @property
+    def identity(self) -> list[Any] | None:
+        """What tells this task from every other; None of code, which cannot be told apart."""
+        if self.tabular:
+            return outcomes_and_start(self.task)
+        if self.spec is None:
+            return None
+        entry: Any = self.spec.entry_point
+        code = entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
+        try:
+            return [self.spec.id, code, json.dumps(self.spec.kwargs, sort_keys=True), self.spec.max_episode_steps]
+        except TypeError:
+            return None
 
     @cached_property
     def arrays(self) -> tuple[kernels.Task, kernels.Sources]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,10 +22,11 @@ from oldhand.reuse.q_learning import QLearning, decay
 from oldhand.reuse.regret_balancing import RegretBalancing
 from oldhand.reuse.run import TransferRun, TrialResult
 from oldhand.reuse.selector import Selector, checked_bounds
+from oldhand.reuse.trials import saved_trials
 from oldhand.reuse.tsallis_inf import TsallisINF
 from oldhand.values import Bounds
 
-SELECTORS: dict[str, Callable[..., Any]] = {
+SELECTORS: dict[str, type[Selector]] = {
     selector.name: selector for selector in (Exp3Transfer, TsallisINF, RegretBalancing, ProbabilisticPolicyReuse)
 }
 RECOMMENDED: dict[str, Any] = {
@@ -51,6 +53,8 @@ def transfer(
     gamma: float | None = None,
     horizon: int | None = None,
     n_jobs: int = 1,
+    backend: str | None = None,
+    save: str | Path | None = None,
     progress: bool = False,
 ) -> TransferRun:
     """Run ``episodes`` episodes on a new task, ``trials`` times over, and tell what happened.
@@ -67,7 +71,10 @@ def transfer(
     selector anew, or with "clip" is moved onto them; both are counted in the result.
 
     ``rng`` is spawned for each trial, then into the streams of selector, environment and learner: results depend
-    neither on ``n_jobs`` nor on which body of the engine runs.
+    neither on ``n_jobs`` nor on ``backend`` nor on which body of the engine runs. ``backend`` is "threads", "loky",
+    "dask" or "ray" (see ``parallel.run``); by default trials run on threads where all is arrays, which are compiled,
+    and otherwise on processes, so that what your own code does to its surroundings is not seen here. ``save`` is a
+    folder: finished trials are kept there, and the same call goes on from them.
     """
     caller = "transfer"
     episodes = whole(caller, "episodes", episodes, at_least=1)
@@ -80,17 +87,28 @@ def transfer(
     problem = Problem(task, sources, QLearning() if learner is None else learner, gamma, horizon, bool(share))
     declared = None if bounds is None else checked_bounds(caller, bounds)
     make = _selector_maker(selector, problem, declared)
-    make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
-    if problem.shared_environment and parallel.worker_count(n_jobs) > 1 and trials > 1:
+    fresh = make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
+    alone = parallel.worker_count(n_jobs) == 1 or trials == 1
+    if parallel.checked_backend(backend) is None and not (alone or (problem.compilable and as_compiled(fresh))):
+        backend = "loky"  # Python holds the GIL
+    if problem.shared_environment and trials > 1 and not (alone and backend in (None, "threads")):
+        wrong = f"n_jobs is {n_jobs}, must be 1" if not alone else f"backend is {backend!r}, must be None"
         raise InvalidInputError(
-            f"{caller}: n_jobs is {n_jobs}, must be 1 for an environment that all trials share; "
-            "pass its id or a function that makes it"
+            f"{caller}: {wrong} for an environment that all trials share; pass its id or a function that makes it"
         )
+    folder = None if save is None else parallel.saving_folder(caller, save)
+    streams, shown = rng.spawn(trials), progress and trials == 1 and backend in (None, "threads")
+    saved = None
+    if folder is not None:
+        settings = (episodes, declared, on_violation)
+        saved = saved_trials(folder, problem, selector, fresh, settings, streams, SELECTORS)
 
     def one(stream: np.random.Generator) -> TrialResult:
-        return _run_trial(problem, make, declared, episodes, on_violation, stream, progress and trials == 1)
+        return _run_trial(problem, make, declared, episodes, on_violation, stream, shown)
 
-    results = parallel.run(one, rng.spawn(trials), n_jobs=n_jobs, progress=progress and trials > 1, label="transfer")
+    results = parallel.run(
+        one, streams, n_jobs=n_jobs, backend=backend, save=saved, progress=progress and trials > 1, label="transfer"
+    )
     return TransferRun.of(results, problem.sources)
 
 
@@ -103,7 +121,7 @@ def _selector_maker(selector: str | Callable[..., Any], problem: Problem, bounds
         raise InvalidInputError(
             f"transfer: selector is {selector!r}, must be one of {', '.join(SELECTORS)}, or a function that makes one"
         )
-    factory = SELECTORS[selector] if isinstance(selector, str) else selector
+    factory: Callable[..., Any] = SELECTORS[selector] if isinstance(selector, str) else selector
     called = "selector(n_sources, episodes, bounds=..., rng=...)"
     if not callable(factory) or isinstance(factory, Selector):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""The command ``oldhand``. Heavy modules are imported by the command that needs them."""
+"""``oldhand demo``: the whole story in one picture."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from pathlib import Path
 
 import click
 
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="oldhand")
-def main() -> None:
-    """Lifelong policy reuse: which policies are worth keeping, and which one fits a new task."""
+from oldhand.cli.speech import in_one_sentence, quiet_option, seed_option
 
 
-@main.command()
+@click.command()
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -24,20 +20,18 @@ def main() -> None:
     show_default=True,
     help="The picture (.png, .svg or .pdf); its folder is made if need be.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another family of tasks.")
-@click.option("--quiet", is_flag=True, help="Print only where the picture is.")
+@seed_option("Another family of tasks.")
+@quiet_option("Print only where the picture is.")
+@in_one_sentence
 def demo(out: Path, seed: int, quiet: bool) -> None:
     """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
     from oldhand import demo as story
-    from oldhand.errors import OldhandError
 
     stage = _silent if quiet else _timed
     try:
         told = story.run(out, stage, seed)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
-    except OldhandError as error:
-        raise click.ClickException(str(error)) from None
     if not quiet:
         click.echo(f"\n{told.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
         for name, mean, percent in told.table:
@@ -58,7 +52,3 @@ def _timed(label: str) -> Iterator[None]:
 @contextmanager
 def _silent(label: str) -> Iterator[None]:
     yield
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""``python -m oldhand.cli``."""
+
+from oldhand.cli import main
+
+main()

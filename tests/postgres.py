@@ -1,0 +1,192 @@
+"""A real PostgreSQL for tests, from the binaries of the wheel ``pgserver``: started, killed and restarted in a folder.
+
+It listens on a Unix socket only. PostgreSQL refuses to run as root: as root it runs as ``nobody``. The role ``guarded``
+must give the password ``secret``; everybody else is trusted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import psycopg
+
+NOBODY = 65534
+START_SECONDS = 60
+STOP_SECONDS = 30
+HOMES: dict[Path, Path] = {}
+ACCESS = "local all guarded scram-sha-256\nlocal all all trust\n"
+
+
+class Server:
+    """A server with its data in ``folder``; its database ``postgres`` is at ``url``."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
+        self.socket = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # a socket's path must be short
+        self.process: subprocess.Popen[bytes] | None = None
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    @property
+    def pid(self) -> int:
+        """The postmaster."""
+        assert self.process is not None, "the server is not running"
+        return self.process.pid
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.socket}"
+
+    def restart(self) -> None:
+        """Start again on the same data, after ``kill`` or ``stop``, or in place of the running one."""
+        if self.process is not None:
+            self._end("fast")
+        self.socket.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            os.chown(self.socket, NOBODY, NOBODY)
+        command = [_binary("postgres"), "-D", self.folder, "-k", self.socket, "-c", "listen_addresses=", *self.options]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **_user()
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL to the postmaster and all its children, as when the machine dies; the data stay as they are."""
+        if self.process is None:
+            return
+        try:
+            postmaster = psutil.Process(self.process.pid)
+            postmaster.suspend()  # it must not make another child meanwhile
+            family = [*postmaster.children(recursive=True), postmaster]
+        except psutil.NoSuchProcess:
+            family = []
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        self.process.wait(STOP_SECONDS)
+        self.process = None
+        _wait_for_end(family)
+
+    def stop(self) -> None:
+        """Stop for good; a server that is stopped already stays so."""
+        self._end("immediate")
+        shutil.rmtree(self.socket, ignore_errors=True)
+
+    def _end(self, mode: str) -> None:
+        if self.process is None:
+            return
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.send_signal({"fast": 2, "immediate": 3}[mode])  # PostgreSQL's meanings of SIGINT and SIGQUIT
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return
+        self.process = None
+        _wait_for_end(family)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @contextmanager
+    def fresh_database(self) -> Iterator[str]:
+        """The URL of a new, empty database, dropped at the end whoever is still connected."""
+        name = f"test_{uuid4().hex}"
+        self._execute(f"CREATE DATABASE {name}")
+        try:
+            yield self.url_of(name)
+        finally:
+            self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _execute(self, command: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(command)
+
+
+def start(folder: Path | str, *options: str) -> Server:
+    """A running server in a folder, new or one where a server ran before; ``options`` go to ``postgres``."""
+    folder = Path(folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = _home(folder)
+    server = Server(folder, *options)
+    try:
+        if not (folder / "PG_VERSION").exists():
+            initdb = [_binary("initdb"), "-D", folder, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+            subprocess.run(
+                [*map(str, initdb), "--locale=C"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                timeout=120,
+                **_user(),
+            )
+            (folder / "pg_hba.conf").write_text(ACCESS)
+        server.restart()
+        server._execute(
+            "DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD 'secret'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+        )
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def _binary(name: str) -> Path:
+    """A program of the wheel, found without importing it: its import leaves files and warnings behind."""
+    spec = importlib.util.find_spec("pgserver")
+    assert spec is not None, "the wheel pgserver is not installed: pip install 'oldhand[dev]'"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "pginstall" / "bin" / name
+
+
+def _user() -> dict[str, int | list[int]]:
+    """How to start a process that is not root's."""
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def _home(folder: Path) -> Path:
+    """Where the data of a folder are: in it, unless nobody cannot walk there.
+
+    Pytest closes its folders to others whenever another run of it begins, so opening them would not last.
+    """
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+        return folder
+    if folder not in HOMES:
+        HOMES[folder] = Path(tempfile.mkdtemp(prefix="pgdata", dir="/tmp"))
+        atexit.register(shutil.rmtree, HOMES[folder], ignore_errors=True)
+    return HOMES[folder]
+
+
+def _wait_for_end(family: list[psutil.Process]) -> None:
+    """Return when nobody is alive that holds the shared memory; zombies hold nothing."""
+    deadline = time.monotonic() + STOP_SECONDS
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            while member.is_running() and member.status() != psutil.STATUS_ZOMBIE:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{member} does not end")
+                time.sleep(0.01)

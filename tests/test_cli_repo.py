@@ -1,0 +1,658 @@
+"""``oldhand repo``, ``transfer`` and ``continual``: what they do, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pickle
+import pty
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import gymnasium as gym
+import matplotlib.image
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from oldhand import Repository, cross_values, policy_distance, solve
+from oldhand.cli import main
+from oldhand.domains import coloured_grid
+
+TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+NEW = coloured_grid.task([0.2, 0.9], size=4)
+GRID = ("--gym", "oldhand/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
+COMMANDS = [
+    ["demo"], ["transfer"], ["continual"],
+    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster", "check", "export", "import")),
+]  # fmt: skip
+CLUSTER = ("--restarts", "2")
+AGENT = ("--episodes", "50", "--recluster-every", "2", "--restarts", "2")
+PROCESS = [sys.executable, "-W", "error::ResourceWarning", "-m", "oldhand.cli"]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def fine(*arguments: object) -> str:
+    """What a command prints that must succeed."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "" or result.stderr.startswith("picture: ")
+    return result.stdout
+
+
+def told(*arguments: object):
+    """The JSON a command prints."""
+    return json.loads(fine(*arguments, "--json"), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def refused(*arguments: object) -> str:
+    """The one line of a command that must fail."""
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert one_line(result.stderr), result.stderr
+    return result.stderr
+
+
+def one_line(text: str) -> bool:
+    return text.startswith("Error: ") and text.endswith("\n") and text.count("\n") == 1
+
+
+def write_task(path: Path, task=NEW, **changes) -> Path:
+    arrays = {name: getattr(task, name) for name in ("next_state", "reward", "terminated", "gamma", "horizon")}
+    np.savez(path, **(arrays | changes))
+    return path
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory):
+    """Four tasks, clustered; to be copied."""
+    path = tmp_path_factory.mktemp("held") / "tasks.db"
+    with Repository(path) as repository:
+        for task in TASKS:
+            repository.add(task)
+        repository.cluster(rng=np.random.default_rng(0), n_clusters=2, restarts=2, iterations=2000)
+    return path
+
+
+@pytest.fixture
+def db(held, tmp_path):
+    return Path(shutil.copy(held, tmp_path / "tasks.db"))
+
+
+def unchanged(db: Path) -> bool:
+    """Whether the four tasks are there, and all is well."""
+    names = [record["name"] for record in told("repo", "list", db)]
+    return fine("repo", "check", db) == "all is well: 4 tasks\n" and names == [task.name for task in TASKS]
+
+
+class Levers(gym.Env):
+    """A black box: one state, one step, levers that pay their number."""
+
+    observation_space, action_space, horizon = gym.spaces.Discrete(2), gym.spaces.Discrete(3), 5
+
+    def __init__(self, best=2):
+        self.best = best
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, float(action == self.best), True, False, {}
+
+
+@pytest.fixture
+def levers():
+    gym.register("Levers-v0", Levers)
+    yield "Levers-v0"
+    del gym.registry["Levers-v0"]
+
+
+# What the commands do
+
+
+@pytest.mark.parametrize("command", [[], ["repo"], *COMMANDS], ids=" ".join)
+def test_every_command_has_help(command):
+    for flag in ("--help", "-h"):
+        text = fine(*command, flag)
+        assert text.startswith("Usage: ")
+        assert "Options:" in text
+        assert len(text.splitlines()) > 5
+        assert max(map(len, text.splitlines())) <= 80
+    if command and command[-1] in ("add", "transfer", "continual"):
+        assert f"\n  oldhand {' '.join(command)} " in text  # an example
+
+
+def test_a_first_session(tmp_path):
+    db = tmp_path / "tasks.db"
+    assert fine("repo", "init", db) == f"{db}: 0 tasks\n"
+    assert fine("repo", "list", db) == "no tasks yet: oldhand repo add --help\n"
+    assert fine("repo", "check", db) == "all is well: 0 tasks\n"
+    assert fine("repo", "add", db, "--domain", "coloured-grid", "--count", 3) == f"{db}: 3 tasks added, 3 in all\n"
+    assert fine("repo", "init", db) == f"{db}: 3 tasks\n"
+    head, *lines = fine("repo", "list", db).splitlines()
+    assert head.split() == ["id", "task", "kind", "policy", "value", "cell"]
+    assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+    assert "3 tasks" not in fine("repo", "cluster", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
+    fine("transfer", db, "--domain", "coloured-grid", "--count", 1, "--family-seed", 5, "--episodes", 50)
+
+
+def test_a_task_from_a_file_is_added_as_it_is(db, tmp_path):
+    npz = write_task(tmp_path / "new task.npz")
+    assert fine("repo", "add", db, npz) == (
+        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 1 tasks added, 5 in all\n"
+    )
+    with Repository(db) as repository:
+        assert repository.task(5).name == "new task"
+        assert np.array_equal(repository.policies()[4], solve(NEW).policy)
+        assert repository.records()[4].value == cross_values([NEW], [solve(NEW).policy])[0, 0]
+    assert fine("repo", "add", db, npz) == (
+        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 0 tasks added, 5 in all\n"
+    )
+
+
+def test_a_name_in_the_file_counts_and_quiet_prints_the_ids(db, tmp_path):
+    files = [write_task(tmp_path / f"{i}.npz", coloured_grid.task([i / 10, 1], size=4), name=f"no {i}") for i in (1, 2)]
+    assert fine("repo", "add", db, *files, "--quiet") == "3\n5\n"  # one of them is there already
+    assert told("repo", "show", db, 5)["name"] == "no 2"
+
+
+def test_an_environment_with_a_table_is_taken_exactly(db, tmp_path):
+    assert "task 5: coloured grid" in fine("repo", "add", db, *GRID)
+    other = tmp_path / "lake.db"
+    fine("repo", "init", other)
+    lake = ("--gym", "FrozenLake-v1", "--kwargs", '{"is_slippery": false}')
+    fine("repo", "add", other, *lake, "--gamma", "0.9", "--horizon", "40")
+    with Repository(other) as repository:
+        (task,) = repository.tasks()
+        assert (task.gamma, task.horizon, task.is_deterministic) == (0.9, 40, True)
+        assert repository.records()[0].value == pytest.approx(0.9**5)
+    assert "horizon" in refused("repo", "add", other, *lake, "--gamma", "0.9", "--horizon", "0")
+
+
+def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
+    db, policy = tmp_path / "boxes.db", tmp_path / "policy.npy"
+    np.save(policy, [2, 2])
+    fine("repo", "init", db)
+    assert "policy is None, must be given" in refused("repo", "add", db, "--gym", levers)
+    fine("repo", "add", db, "--gym", levers, "--policy", policy, "--evaluation-episodes", 7)
+    fine("repo", "add", db, "--gym", levers, "--kwargs", '{"best": 1}', "--policy", policy)
+    first, second = told("repo", "list", db)
+    assert (first["kind"], first["name"], first["value"], first["bounds"]) == ("gymnasium", "Levers-v0", 1.0, None)
+    assert (second["name"], second["value"]) == ("Levers-v0(best=1)", 0.0)
+    with Repository(db) as repository:
+        task = repository.task(1)
+        assert (task.gamma, task.horizon) == (0.99, 5)
+    assert "is valued without a model: declare bounds" in refused("repo", "cluster", db, "--episodes", 10)
+    fine("repo", "cluster", db, "--n-clusters", 2, *CLUSTER)
+    assert "is valued without a model: declare bounds" in refused("transfer", db, "--gym", levers)
+    assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
+
+
+def test_policies_valued_by_episodes_where_asked(db, tmp_path):
+    np.save(tmp_path / "policy.npy", np.full((16, 4), 0.25))
+    npz = write_task(tmp_path / "new.npz")
+    fine("repo", "add", db, npz, "--policy", tmp_path / "policy.npy", "--evaluation-episodes", 5)
+    assert told("repo", "show", db, 5)["bounds"] is None
+
+
+def test_the_list(db):
+    found = told("repo", "list", db)
+    with Repository(db) as repository:
+        records, cells = repository.records(), repository.cells()
+    assert [line["id"] for line in found] == [1, 2, 3, 4]
+    assert [line["value"] for line in found] == [record.value for record in records]
+    assert [line["bounds"] for line in found] == [list(record.bounds) for record in records]
+    assert [line["cell"] for line in found] == list(cells.values())
+    assert [line.split()[-1] for line in fine("repo", "list", db).splitlines()[1:]] == [*map(str, cells.values())]
+
+
+def test_the_repository_in_a_few_lines(db, tmp_path):
+    found = told("repo", "show", db)
+    assert (found["tasks"], found["states"], found["actions"], found["kinds"]) == (4, 16, 4, "tabular")
+    assert found["kept"].startswith("2 of 4 when last clustered, cost ")
+    with Repository(db) as repository:
+        assert found["source_policies"] == repository.source_ids()
+        assert found["return_bounds"] == list(repository.return_bounds())
+    lines = fine("repo", "show", db, "--picture", tmp_path / "kept.png").splitlines()
+    assert [line.split("  ")[0] for line in lines] == [name.replace("_", " ") for name in found]
+    assert matplotlib.image.imread(tmp_path / "kept.png").size
+
+
+def test_one_task(db):
+    found = told("repo", "show", db, 2)
+    assert (found["id"], found["name"]) == (2, TASKS[1].name)
+    assert (found["own_policy"], found["value"]) == (2, pytest.approx(solve(TASKS[1]).start_value))
+    assert f"name                {TASKS[1].name}\n" in fine("repo", "show", db, 2)
+    assert "99" in refused("repo", "show", db, 99)
+
+
+def test_clusters_for_so_many_episodes(db, tmp_path):
+    found = told(
+        "repo", "cluster", db, "--episodes", 100_000, "--certify", "--picture", tmp_path / "kept.svg", *CLUSTER
+    )
+    assert found["lower_bound"] <= found["cost"]
+    assert sum(cell["size"] for cell in found["kept"]) == 4
+    assert {cell["name"] for cell in found["kept"]} <= {task.name for task in TASKS}
+    with Repository(db) as repository:
+        assert repository.clustering().cost == found["cost"]
+        assert [cell["task"] for cell in found["kept"]] == (repository.clustering().representatives + 1).tolist()
+    assert "<svg" in (tmp_path / "kept.svg").read_text()
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3])
+def test_exactly_so_many_policies(db, n_clusters):
+    assert len(told("repo", "cluster", db, "--n-clusters", n_clusters, *CLUSTER)["kept"]) == n_clusters
+    table = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--jobs", 2, "--quiet", *CLUSTER).splitlines()
+    assert table[0].split("  ")[0] == "task"
+    assert len(table) == n_clusters + 2
+    assert table[-1].startswith(f"{n_clusters} of 4 tasks kept")
+
+
+def test_the_fewest_policies_such_that_no_task_loses_more(db):
+    distance = policy_distance(cross_values(TASKS, [solve(task).policy for task in TASKS]))
+    none, any_ = (told("repo", "cluster", db, "--max-radius", radius)["kept"] for radius in (0, distance.max()))
+    assert len(any_) == 1
+    assert all(cell["radius"] == 0 for cell in none)
+    assert len(none) > 1
+
+
+def test_a_seed_gives_the_same_clusters_again(db):
+    again = [fine("repo", "cluster", db, "--episodes", 50, "--seed", 3, "--directed", *CLUSTER) for _ in range(2)]
+    assert again[0] == again[1]
+    with Repository(db) as repository:
+        assert repository.clusterings()[-1].settings["directed"] is True
+
+
+def test_removing_is_all_or_nothing(db):
+    assert "99" in refused("repo", "remove", db, 1, 99)
+    assert unchanged(db)
+    assert fine("repo", "remove", db, 1, 3, 1) == f"{db}: 2 tasks removed, 2 left\n"
+    assert [record["id"] for record in told("repo", "list", db)] == [2, 4]
+    assert fine("repo", "check", db) == "all is well: 2 tasks\n"
+
+
+def test_export_and_import(db, tmp_path):
+    folder, copy = tmp_path / "folder", tmp_path / "copy.db"
+    assert fine("repo", "export", db, folder) == f"4 tasks written: {folder}\n"
+    assert (folder / "manifest.json").is_file()
+    assert fine("repo", "import", folder, copy) == f"4 tasks read into {copy}\n"
+    assert told("repo", "list", copy) == told("repo", "list", db)
+    assert unchanged(copy)
+    assert "must be a new or empty folder" in refused("repo", "export", db, folder)
+    refused("repo", "import", folder, copy)
+    assert unchanged(copy)
+
+
+def test_a_damaged_record_is_named(db):
+    assert told("repo", "check", db) == []
+    with sqlite3.connect(db) as connection:
+        where = "owner='policies' AND owner_id=2 AND name='policy'"
+        data = bytearray(connection.execute(f"SELECT data FROM arrays WHERE {where}").fetchone()[0])
+        data[len(data) // 2] ^= 1
+        connection.execute(f"UPDATE arrays SET data=? WHERE {where}", (bytes(data),))
+    connection.close()
+    result = run("repo", "check", db)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "policies 2" in result.stdout.splitlines()[0]
+    assert result.stdout.splitlines()[-1].endswith("damaged")
+    shown = run("repo", "check", db, "--json")
+    assert shown.exit_code == 1
+    assert "policies" in str(json.loads(shown.stdout)[0])
+
+
+def test_a_new_task_is_met_with_what_is_kept(db, tmp_path):
+    arguments = ("transfer", db, *GRID, "--episodes", 80, "--trials", 3, "--seed", 4)
+    found = told(*arguments)
+    with Repository(db) as repository:
+        assert found["source_policies"] == repository.source_ids()
+    assert found["recommended"] in [*found["source_policies"], "learner"]
+    assert len(found["totals"]) == 3
+    assert found["mean_return"] == pytest.approx(sum(found["totals"]) / 240)
+    assert len(found["shares"]) == 3
+    assert sum(found["shares"]) == pytest.approx(1)
+    assert found == told(*arguments, "--jobs", 2)
+    assert found != told(*arguments[:-1], 5)
+    lines = fine(*arguments, "--picture", tmp_path / "run.png").splitlines()
+    assert lines[0].startswith("TransferRun(3 x 80 episodes, 2 sources")
+    kept = [source for source in range(2) if lines[0].endswith(f"keep source {source})")]
+    assert lines[1].startswith("an optimal policy earns 34.58, the best source ")
+    assert lines[2:] == [f"source {i} is policy {found['source_policies'][i]} of the repository" for i in kept]
+    assert matplotlib.image.imread(tmp_path / "run.png").size
+    assert unchanged(db)  # nothing is stored
+
+
+@pytest.mark.parametrize("selector", ["exp3-transfer", "tsallis-inf", "regret-balancing", "ppr"])
+def test_every_selector_can_be_named(db, selector):
+    assert told("transfer", db, *GRID, "--episodes", 20, "--selector", selector)["shares"]
+
+
+def test_an_agent_goes_on_where_it_was(tmp_path):
+    db, log, board, picture = (tmp_path / name for name in ("agent.db", "log.jsonl", "board", "agent.png"))
+    agent = ("continual", db, "--domain", "coloured-grid", *AGENT, "--count")
+    short = told(*agent, 4, "--log", log)
+    assert short["n_sources"][:2] == [0, 0]
+    assert min(short["n_sources"][2:]) > 0
+    assert short["total"] == pytest.approx(50 * sum(short["mean_returns"]))
+    lines = log.read_text()
+    assert told(*agent, 4, "--log", log, "--tensorboard", board, "--picture", picture) == short
+    assert log.read_text() == lines.replace('"replayed": false', '"replayed": true')
+    assert len(list(board.iterdir())) == 1
+    assert matplotlib.image.imread(picture).size
+    text = fine(*agent, 4)
+    assert text.startswith("ContinualRun(4 tasks x 50 episodes: mean return ")
+    assert len(text.splitlines()) == 1
+    assert "rng (--seed) is another" in refused(*agent, 4, "--seed", 1, "--log", log)
+    assert "episodes is 9, must be 50" in refused(*agent, 4, "--episodes", 9)
+    assert log.read_text() == lines.replace('"replayed": false', '"replayed": true')
+    assert fine("repo", "check", db) == "all is well: 4 tasks\n"
+
+
+def test_agents_with_other_sources_and_without_a_model(tmp_path):
+    files = [write_task(tmp_path / f"{i}.npz", task) for i, task in enumerate(TASKS)]
+    agent = ("continual", tmp_path / "agent.db", *files, *AGENT)
+    assert told(*agent, "--sources", "all", "--name", "all")["n_sources"] == [0, 1, 2, 3]
+    bare = ("--no-model", "--bounds", 0, 60, "--evaluation-episodes", 3, "--sources", "none", "--selector", "ppr")
+    found = told("continual", tmp_path / "bare.db", *files, *AGENT, *bare)
+    assert found["n_sources"] == [0, 0, 0, 0]
+    assert found["evaluation_episodes"] == [3, 9, 15, 21]
+    fine("repo", "remove", tmp_path / "agent.db", 2)
+    assert told(*agent, "--sources", "all", "--name", "all")["values"][1] is None
+
+
+# What they say when they cannot
+
+
+def wrong_shape(folder):
+    np.save(folder / "wrong.npy", np.zeros(5, int))
+    return folder / "wrong.npy"
+
+
+def text_file(folder):
+    (folder / "notes.txt").write_text("this is a list of things to buy, and not what you are looking for\n" * 100)
+    return folder / "notes.txt"
+
+
+def empty(folder):
+    with Repository(folder / "empty.db"):
+        return folder / "empty.db"
+
+
+def truncated(folder):
+    path = write_task(folder / "truncated.npz")
+    path.write_bytes(path.read_bytes()[:-100])
+    return path
+
+
+def torn(folder):
+    """Compressed, and damaged within."""
+    path = folder / "torn.npz"
+    np.savez_compressed(path, next_state=np.arange(1000).reshape(500, 2), reward=np.zeros((500, 2)), gamma=0.9)
+    raw = bytearray(path.read_bytes())
+    raw[60:200] = bytes(140)
+    path.write_bytes(raw)
+    return path
+
+
+def write_member(path, header, body=b""):
+    """An .npz whose array ``reward`` has this header."""
+    text = f"{header}".encode().ljust(118) + b"\n"
+    write_task(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("start.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body)
+    return path
+
+
+def huge(folder):
+    return write_member(folder / "huge.npz", {"descr": "<f8", "fortran_order": False, "shape": (10**11,)})
+
+
+class Planted:
+    def __reduce__(self):
+        return os.mkdir, (os.environ["PLANTED"],)
+
+
+def poisoned(folder):
+    header = {"descr": "|O", "fortran_order": False, "shape": (1,)}
+    return write_member(folder / "poisoned.npz", header, pickle.dumps(np.array([Planted()], object)))
+
+
+def poisoned_policy(folder):
+    np.save(folder / "poisoned.npy", np.array([Planted()], object), allow_pickle=True)
+    return folder / "poisoned.npy"
+
+
+def odd(folder):
+    return write_task(folder / "odd.npz", rewards=[1, 2])
+
+
+def incomplete(folder):
+    np.savez(folder / "incomplete.npz", next_state=[[0]])
+    return folder / "incomplete.npz"
+
+
+REFUSALS = [
+    ("repo list {folder}/nowhere.db", "there is no repository at .*nowhere.db: `oldhand repo init .*nowhere.db` makes"),
+    ("repo add {folder}/nowhere.db {new}", "there is no repository at"),
+    ("transfer {folder}/nowhere.db {new}", "there is no repository at"),
+    ("repo init {folder}/no/folder.db", "cannot be made: there is no folder"),
+    ("repo list {folder}", "is a directory, must be a file"),
+    ("continual {folder} {new}", "is a directory, must be a file"),
+    ("repo init mysql://user:secret@host/name", r"the URL is for mysql, must begin with postgresql://"),
+    ("repo list postgresql://", "."),
+    ("repo list {text}", "is not a repository"),
+    ("repo init {text}", "is not a repository"),
+    ("repo cluster {empty} --episodes 10", "holds no tasks yet, so there is nothing to cluster"),
+    ("repo cluster {db} --n-clusters 5", "n_clusters is 5, must be in 1..4"),
+    ("repo cluster {db} --episodes 0", "episodes is 0, must be a positive number"),
+    ("repo cluster {db} --episodes 9 --jobs 0", "n_jobs is 0"),
+    ("repo cluster {db} --episodes 9 --restarts 0", "restarts is 0"),
+    ("repo show {empty} --picture {folder}/x.png", "there is no clustering to draw yet"),
+    ("transfer {empty} {new}", "keeps no policies yet: `oldhand repo cluster` chooses them"),
+    ("transfer {db} {new} --bounds 1 0", "bounds is"),
+    ("transfer {db} --domain coloured-grid --count 2", "transfer meets one task, got 2"),
+    ("repo add {db}", "no task is named: give .npz files, --gym ID, or --domain NAME"),
+    ("repo add {db} {folder}/nowhere.npz", "nowhere.npz cannot be read: No such file"),
+    ("repo add {db} {folder}", "cannot be read: Is a directory"),
+    ("repo add {db} {text}", "notes.txt is not an .npz file"),
+    ("repo add {db} {truncated}", "truncated.npz is not an .npz file"),
+    ("repo add {db} {torn}", "torn.npz"),
+    ("repo add {db} {huge}", "huge.npz: start.npy: its header asks for .*800,000,000,1.. bytes"),
+    ("repo add {db} {poisoned}", "poisoned.npz: start.npy: has dtype object.*objects are never read"),
+    ("repo add {db} {odd}", "odd.npz holds 'rewards', must hold next_state, reward and gamma"),
+    ("repo add {db} {incomplete}", "incomplete.npz holds no 'gamma', must hold next_state, reward and gamma"),
+    ("repo add {db} {new} --policy {wrong}", r"policy has shape \(5,\).*must be \[16\]"),
+    ("repo add {db} {new} --policy {poisoned_policy}", "objects are never read.*must be a .npy file of actions"),
+    ("repo add {db} {new} --policy {text}", "must be a .npy file of actions"),
+    ("repo add {db} {new} --policy {folder}/nowhere.npy", "cannot be read: No such file"),
+    ("repo add {db} {new} {new} --policy {wrong}", "--policy goes with one task, got 2"),
+    ("repo add {db} {new} --evaluation-episodes 5", "policy is None, must be given"),
+    ("repo add {db} --gym Nowhere-v0", "--gym Nowhere-v0 cannot be made: .*doesn't exist"),
+    ("repo add {db} --gym no/such:thing-v0", "--gym no/such:thing-v0 cannot be made"),
+    ("repo add {db} --gym FrozenLake-v1 --kwargs {{oops", "--kwargs is not JSON: "),
+    ("repo add {db} --gym FrozenLake-v1 --kwargs [1]", r"--kwargs is \[1\], must be a JSON object"),
+    ('repo add {db} --gym FrozenLake-v1 --kwargs {{"size":1}}', "--gym FrozenLake-v1 cannot be made: .*'size'"),
+    ("repo add {db} --gym FrozenLake-v1 --gamma 2", "gamma is 2"),
+    ("repo add {db} --gym CartPole-v1", "must be Discrete"),
+    ("repo add {db} --domain windy-corridor --count 1", "."),
+    ("repo add {db} --domain windy-corridor --count 1000", "--count is 1000, must be at most"),
+    ("repo remove {db} 99", "99"),
+    ("repo import {folder}/nowhere {folder}/new.db", "nowhere/manifest.json cannot be read: No such file"),
+    ("repo import {folder}/nowhere {db}", "."),
+    ("repo export {db} {text}", "must be a new or empty folder"),
+    ("continual {db} {new} --log {folder}", "JsonLines: .* cannot be written: Is a directory"),
+    ("continual {db} {new} --tensorboard {text}", "TensorBoard: .*notes.txt cannot be written"),
+    ("continual {empty} --gym FrozenLake-v1 --no-model", "bounds is None, must be given: task 0 of the stream"),
+    ("continual {db} {new} --no-model --bounds 0 9 --evaluation-episodes 1", "evaluation_episodes is 1"),
+]  # fmt: skip
+FILES = {
+    "text": text_file, "empty": empty, "truncated": truncated, "torn": torn, "huge": huge, "poisoned": poisoned,
+    "odd": odd, "incomplete": incomplete, "wrong": wrong_shape, "poisoned_policy": poisoned_policy,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSALS)
+def test_an_error_is_one_line_and_changes_nothing(db, tmp_path, monkeypatch, line, sentence):
+    planted = tmp_path / "planted"
+    monkeypatch.setenv("PLANTED", str(planted))
+    made = {name: make(tmp_path) for name, make in FILES.items() if f"{{{name}}}" in line}
+    names = made | {"db": db, "folder": tmp_path, "new": write_task(tmp_path / "new.npz")}
+    message = refused(*(word.format(**names) for word in line.split(" ")))
+    assert re.search(sentence, message), message
+    assert "secret" not in message
+    assert not planted.exists()  # nothing planted was executed
+    assert unchanged(db)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "repo", "repo list", "repo frobnicate x", "repo add {db} --domain nowhere", "repo add {db} --count 0",
+        "repo cluster {db}", "repo cluster {db} --episodes many", "repo remove {db}", "repo remove {db} one",
+        "repo show {db} --picture {folder}/x.xyz", "repo cluster {db} --episodes 9 --picture {folder}",
+        "transfer {db} {db} --picture {folder}/x.txt", "transfer {db} {db} --episodes 0",
+        "transfer {db} --bounds 1", "continual {db} --sources some", "continual {db} --seed -1",
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line_is_refused_with_code_2(db, tmp_path, line):
+    result = run(*(word.format(db=db, folder=tmp_path) for word in line.split()))
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Error: " in result.stderr.splitlines()[-1] or result.stderr.startswith("Usage: ")
+    assert unchanged(db)
+
+
+# In a process of its own
+
+
+def process(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [*PROCESS, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_it_runs_as_a_process(db):
+    done = process("repo", "list", db, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == told("repo", "list", db)
+
+
+def test_a_server_that_is_not_there_is_one_line():
+    done = process("repo", "list", "postgresql://user:secret@127.0.0.1:1/name")
+    assert done.returncode == 1
+    assert one_line(done.stderr), done.stderr
+    assert "does not answer" in done.stderr
+    assert "secret" not in done.stderr
+
+
+def without_privilege() -> None:
+    """Rights count for root too: its capability to ignore them is dropped."""
+    if os.geteuid() == 0 and ctypes.CDLL(None).prctl(24, 1):  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+        os._exit(99)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_read_only_repository_is_not_changed(db, what):
+    db.chmod(0o444)
+    if what == "folder":
+        db.parent.chmod(0o555)
+    changed = process("repo", "remove", db, 1, preexec_fn=without_privilege)
+    made = process("repo", "init", db.parent / "new.db", preexec_fn=without_privilege)
+    db.parent.chmod(0o755)
+    db.chmod(0o644)
+    assert changed.returncode == 1
+    assert one_line(changed.stderr), changed.stderr
+    assert "read-only" in changed.stderr or "cannot be opened" in changed.stderr
+    assert made.returncode == (1 if what == "folder" else 0)
+    assert made.stderr == "" or one_line(made.stderr)
+    assert unchanged(db)
+
+
+def small_disk() -> None:
+    """No file may grow beyond 16 kB."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, 2**14))
+
+
+@pytest.mark.parametrize("line", ["repo add {db} {new}", "repo import {folder} {made}", "repo init {made}"])
+def test_a_full_disk_is_one_line_and_changes_nothing(db, tmp_path, line):
+    names = {
+        "db": db,
+        "new": write_task(tmp_path / "new.npz"),
+        "folder": tmp_path / "folder",
+        "made": tmp_path / "m.db",
+    }
+    fine("repo", "export", db, names["folder"])
+    fine("repo", "add", shutil.copy(db, tmp_path / "warm.db"), names["new"])  # kernels are compiled by now
+    done = process(*(word.format(**names) for word in line.split()), preexec_fn=small_disk)
+    assert done.returncode == 1
+    assert one_line(done.stderr), done.stderr
+    assert "disk" in done.stderr
+    assert unchanged(db)
+
+
+def on_a_terminal(*arguments: object) -> tuple[str, str]:
+    """What is printed by a command whose stderr is a terminal: to stdout, and there."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*PROCESS, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, text=True) as done:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(ours, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not chunk:
+                break
+            shown += chunk
+        out = done.stdout.read()
+    os.close(ours)
+    assert done.returncode == 0, shown
+    return out, shown.decode()
+
+
+def test_bars_stay_out_of_what_a_script_reads(db, tmp_path):
+    files = [write_task(tmp_path / f"{i}.npz", task) for i, task in enumerate(TASKS)]
+    out, shown = on_a_terminal("continual", tmp_path / "agent.db", *files, *AGENT, "--json")
+    assert json.loads(out)["n_sources"][0] == 0
+    assert out.startswith("{")
+    assert "tasks" in shown
+    _, quiet = on_a_terminal("continual", tmp_path / "agent.db", *files, *AGENT, "--json", "--quiet")
+    assert quiet == ""
+
+
+def test_ctrl_c_leaves_an_agent_that_ends_with_the_same_json(tmp_path):
+    agent = ("--domain", "coloured-grid", "--count", 30, "--episodes", 300, "--recluster-every", 5, "--restarts", 2)
+    expected = told("continual", tmp_path / "whole.db", *agent)
+    db, log = tmp_path / "agent.db", tmp_path / "log.jsonl"
+    command = [*PROCESS, "continual", str(db), *map(str, agent), "--json", "--log", str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as stopped:
+        deadline = time.monotonic() + 120
+        while not (log.exists() and log.read_text().count("\n") >= 3):  # in the middle of it
+            assert stopped.poll() is None, stopped.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        stopped.send_signal(signal.SIGINT)
+        out, err = stopped.communicate(timeout=120)
+    assert stopped.returncode not in (0, None)
+    assert out == ""
+    assert "Traceback" not in err
+    assert re.fullmatch(r"interrupted: \d+ tasks are kept, the same command goes on", err.strip())
+    assert fine("repo", "check", db).startswith("all is well: ")
+    assert 0 < len(told("repo", "list", db)) < 30
+    assert told("continual", db, *agent, "--log", log) == expected
+    assert [json.loads(line)["position"] for line in log.read_text().splitlines() if "task_id" in line] == [*range(30)]

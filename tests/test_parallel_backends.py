@@ -1,0 +1,499 @@
+"""The same bits on every kind of workers, whichever of them is killed; no chunk is lost but the one under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from clustering_reference import random_symmetric
+from reference import random_mdp, random_policy
+
+from oldhand import (
+    InvalidInputError,
+    QLearning,
+    TabularMDP,
+    cross_values,
+    decay,
+    parallel,
+    search_clusterings,
+    solve,
+    transfer,
+)
+
+PROCESSES = ["loky", "dask", "ray"]
+BACKENDS = ["threads", *PROCESSES]
+LAKE = "FrozenLake-v1"
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """A cluster of each kind for all tests, as a user would have made it."""
+    distributed = pytest.importorskip("distributed", reason="dask is an extra")
+    ray = pytest.importorskip("ray", reason="ray is an extra")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+    )
+    client = distributed.Client(cluster)
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+        _node_ip_address="127.0.0.1",
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+    client.close()
+    cluster.close()
+
+
+def times_run(folder: Path) -> int:
+    return len(list(folder.glob("run-*")))
+
+
+def note_run(folder: Path, item: int) -> None:
+    """Leave a file for this run of an item, with the worker's process id."""
+    (folder / f"run-{item}-{os.getpid()}-{time.monotonic_ns()}").touch()
+
+
+# the same bits
+
+
+@pytest.fixture(scope="module")
+def family():
+    """Tasks that share their dynamics, deterministic ones and others, all with policies of both kinds."""
+    rng = np.random.default_rng(0)
+    first = random_mdp(rng, 40, 3, 3)
+    same = {"gamma": 0.9, "probability": first.probability, "terminated": first.terminated, "start": first.start}
+    shared = [TabularMDP(first.next_state, rng.normal(size=first.reward.shape), **same) for _ in range(200)]
+    others = [random_mdp(rng, 40, 3, outcomes) for outcomes in (None, None, 2, 3)]
+    policies = [random_policy(rng, first, mixed=j % 20 == 0) for j in range(150)]
+    return shared + others, policies
+
+
+@pytest.fixture(scope="module")
+def expected(family):
+    return cross_values(*family)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cross_values_are_the_same_on_every_backend(backend, family, expected, clusters):
+    assert cross_values(*family, n_jobs=2, backend=backend).tobytes() == expected.tobytes()
+    if backend == "loky":  # starting processes once is enough
+        return
+    tasks = family[0][::25]
+    assert cross_values(tasks, n_jobs=2, backend=backend).tobytes() == cross_values(tasks).tobytes()
+
+
+def test_cross_values_do_not_depend_on_the_threads_of_blas():
+    """Where BLAS multiplies, one thread and two round differently (a product of this size does)."""
+    script = (
+        "import numpy as np, sys; rng = np.random.default_rng(0)\n"
+        "from oldhand import TabularMDP, cross_values\n"
+        "shape = (1250, 4, 2); states = rng.integers(1250, size=shape)\n"
+        "chances = rng.dirichlet([1, 1], size=shape[:2])\n"
+        "tasks = [TabularMDP(states, rng.normal(size=shape), probability=chances, gamma=0.9) for _ in range(100)]\n"
+        "policies = [rng.integers(4, size=1250) for _ in range(64)]\n"
+        "sys.stdout.write(cross_values(tasks, policies).tobytes().hex())"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": n},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for n in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0]) == 100 * 64 * 16
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("variant", ["default", "paper"])
+def test_searches_are_the_same_on_every_backend(backend, variant, clusters):
+    distance = random_symmetric(np.random.default_rng(1), 30)
+    chosen = {"episodes": 1000, "span": 2.0, "restarts": 6, "iterations": 2000, "variant": variant}
+    serial = search_clusterings(distance, rng=np.random.default_rng(2), **chosen)
+    found = search_clusterings(distance, rng=np.random.default_rng(2), n_jobs=2, backend=backend, **chosen)
+    assert found.labels.tobytes() == serial.labels.tobytes()
+    assert found.traces.tobytes() == serial.traces.tobytes()
+    assert found.cost == serial.cost
+
+
+def assert_same_run(one, other):
+    for name in ("returns", "arms", "eliminated_at", "clipped", "widened", "recommended"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+    for mine, theirs in zip(one.selectors, other.selectors, strict=True):
+        assert type(mine) is type(theirs)
+        assert mine.to_dict() == theirs.to_dict()
+        assert mine._rng.spawn(1)[0].random() == theirs._rng.spawn(1)[0].random()
+    for mine, theirs in zip(one.learners, other.learners, strict=True):
+        for name in ("Q", "visits", "own_episodes", "steps", "epsilons"):
+            assert getattr(mine, name).tobytes() == getattr(theirs, name).tobytes()
+        assert mine.rng.bit_generator.state == theirs.rng.bit_generator.state
+        assert mine.rng.spawn(1)[0].random() == theirs.rng.spawn(1)[0].random()
+        assert mine.Q.flags.writeable
+        assert theirs.Q.flags.writeable
+
+
+def compiled_trials(**settings):
+    """A run on arrays, whose bounds are too narrow at first."""
+    rng = np.random.default_rng(3)
+    task = random_mdp(rng, 20, 3, 3, horizon=30)
+    sources = [random_policy(rng, task) for _ in range(3)]
+    chosen = {"learner": QLearning(step_size=decay(0.9, 20)), "on_violation": "widen", "bounds": (-0.2, 0.2)}
+    return transfer(task, sources, episodes=300, trials=5, rng=np.random.default_rng(4), **(chosen | settings))
+
+
+def plain_trials(**settings):
+    """A run in a Gymnasium environment."""
+    sources = [solve(TabularMDP.from_gymnasium(LAKE, 0.95)).policy, np.full((16, 4), 0.25)]
+    chosen = {"task": LAKE, "episodes": 40, "bounds": (0, 1), "gamma": 0.95, "trials": 4}
+    return transfer(sources=sources, rng=np.random.default_rng(5), **(chosen | settings))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("trials", [compiled_trials, plain_trials])
+@pytest.mark.parametrize("selector", ["exp3-transfer", "ppr"])
+def test_trials_are_the_same_on_every_backend(backend, trials, selector, clusters):
+    serial = trials(selector=selector)
+    assert_same_run(trials(selector=selector, n_jobs=2, backend=backend), serial)
+    if trials is compiled_trials and selector != "ppr":
+        assert serial.widened.any()
+
+
+def test_python_trials_go_to_processes_by_default_and_compiled_ones_to_threads(monkeypatch):
+    pids: list[int] = []
+
+    class Told(gym.Wrapper):
+        def reset(self, **kwargs):
+            pids.append(os.getpid())
+            return super().reset(**kwargs)
+
+    plain_trials(task=lambda: Told(gym.make(LAKE)))
+    assert set(pids) == {os.getpid()}
+    pids.clear()
+    plain_trials(task=lambda: Told(gym.make(LAKE)), n_jobs=2)
+    assert not pids
+    monkeypatch.setattr(parallel, "BACKENDS", {"threads": parallel.BACKENDS["threads"]})
+    compiled_trials(n_jobs=2)
+    with pytest.raises(InvalidInputError, match="backend is 'loky'"):
+        plain_trials(n_jobs=2)
+
+
+def test_an_environment_registered_here_only_is_found_by_its_id_in_a_process():
+    gym.register("HereOnly-v0", entry_point=lambda: gym.make(LAKE, is_slippery=False))
+    try:
+        assert_same_run(
+            plain_trials(task="HereOnly-v0", horizon=100, n_jobs=2), plain_trials(task="HereOnly-v0", horizon=100)
+        )
+    finally:
+        del gym.registry["HereOnly-v0"]
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_read_only_arrays_are_so_in_a_worker(backend, family, clusters):
+    """An array that has lost its seal on the way is of another type to Numba, and compiles for half a minute."""
+    tasks, _ = family
+    sealed = solve(tasks[0]).policy
+    sealed.setflags(write=False)
+
+    def look(arrays):
+        task, policy, free = arrays
+        return task.reward.flags.writeable, policy.flags.writeable, free.flags.writeable, here.flags.writeable
+
+    here = np.arange(3)
+    here.setflags(write=False)
+    told = parallel.run(look, [(tasks[0], sealed, np.zeros(2))], backend=backend)
+    assert told == [(False, False, True, False)]
+
+
+# workers that die, jobs that fail
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_a_killed_worker_costs_one_chunk(backend, tmp_path, clusters):
+    def job(item):
+        note_run(tmp_path, item)
+        time.sleep(0.1)
+        if item == 5 and not (tmp_path / "killed").exists():
+            (tmp_path / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.random.default_rng(item).random(3)
+
+    found = parallel.run(job, range(16), n_jobs=2, backend=backend)
+    redone = times_run(tmp_path) - 16
+    print(f"{backend}: {redone} of 16 chunks run again")
+    assert (tmp_path / "killed").exists()
+    assert redone == 1
+    assert np.array_equal(found, [np.random.default_rng(item).random(3) for item in range(16)])
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_trials_are_the_same_when_a_worker_is_killed(backend, tmp_path, clusters):
+    class Deadly(gym.Wrapper):
+        def reset(self, **kwargs):
+            if not (tmp_path / "killed").exists() and os.getpid() != driver:
+                (tmp_path / "killed").touch()
+                time.sleep(0.1)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().reset(**kwargs)
+
+    driver = os.getpid()
+    serial = plain_trials()
+    assert_same_run(plain_trials(task=lambda: Deadly(gym.make(LAKE)), n_jobs=2, backend=backend), serial)
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_a_chunk_that_kills_every_worker_is_named(backend, tmp_path, clusters):
+    def job(item):
+        note_run(tmp_path, item)
+        if item == 2:
+            time.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    which = r"\d" if backend == "dask" else "3"  # a worker of dask may hold a neighbour too, which dask may blame
+    sentence = rf"^run: a worker died at least 3 times on chunk {which} of 3: is it"
+    with pytest.raises(parallel.LostWorkerError, match=sentence):
+        parallel.run(job, range(3), n_jobs=1, backend=backend)
+    assert len(list(tmp_path.glob("run-2-*"))) == (4 if backend == "dask" else 3)  # as this cluster is set up
+    assert parallel.run(abs, [-1], backend=backend) == [1]  # the cluster goes on
+
+
+class HeldError(Exception):
+    """An error that cannot be sent anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("job 3"), InvalidInputError("x is 1"), KeyError("k"), SystemExit(3)]
+)
+def test_an_error_in_a_job_reaches_the_caller_unchanged(backend, error, clusters):
+    if backend == "loky" and not isinstance(error, InvalidInputError | SystemExit):
+        return  # starting processes twice is enough
+
+    def fails(item):
+        if item == 3:
+            raise error
+        return item
+
+    with pytest.raises(type(error)) as caught:
+        parallel.run(fails, range(6), backend=backend)
+    assert type(caught.value) is type(error)
+    assert caught.value.args == error.args
+    assert str(caught.value) == str(error)
+    if backend in PROCESSES:
+        assert "in fails" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_an_error_that_cannot_travel_is_said_in_words(backend, clusters):
+    def fails(item):
+        raise HeldError
+
+    with pytest.raises(RuntimeError) as caught:
+        parallel.run(fails, [0], backend=backend)
+    assert str(caught.value) == "HeldError: held"
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_an_error_ends_the_rest(backend, tmp_path, clusters):
+    def job(item):
+        note_run(tmp_path, item)
+        if item == 0:
+            raise ZeroDivisionError
+        time.sleep(0.1)
+        return item
+
+    with pytest.raises(ZeroDivisionError):
+        parallel.run(job, range(100), n_jobs=2, backend=backend)
+    time.sleep(1.0)
+    begun = times_run(tmp_path)
+    time.sleep(1.0)
+    assert times_run(tmp_path) == begun < 60
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_what_cannot_be_sent_is_refused(backend, clusters):
+    lock = threading.Lock()
+    with pytest.raises(InvalidInputError, match=r"run: the jobs hold .* sent to another process \(.*lock.*'threads'$"):
+        parallel.run(lambda item: lock, [0], backend=backend)
+    with pytest.raises(InvalidInputError, match=r"run: the jobs hold .* sent to another process"):
+        parallel.run(lambda item: item, [lock], backend=backend)
+    assert parallel.run(lambda item: lock, [0], backend="threads") == [lock]
+
+
+@pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("dask", "dask"), ("ray", "ray")])
+def test_a_missing_package_is_named(backend, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InvalidInputError) as caught:
+        parallel.run(abs, [1], backend=backend)
+    assert str(caught.value) == (
+        f"backend is {backend!r}, which needs the package {package}: pip install 'oldhand[{backend}]'"
+    )
+
+
+@pytest.mark.parametrize("call", [
+    lambda **k: parallel.run(abs, [1], **k),
+    lambda **k: cross_values([random_mdp(np.random.default_rng(0))], **k),
+    lambda **k: search_clusterings(np.zeros((3, 3)), n_clusters=1, rng=np.random.default_rng(0), **k),
+    lambda **k: plain_trials(**k),
+    lambda **k: compiled_trials(**k),
+])  # fmt: skip
+@pytest.mark.parametrize("backend", ["multiprocessing", "", 1, "Loky"])
+def test_an_unknown_backend_is_refused(call, backend):
+    with pytest.raises(InvalidInputError, match=r"backend is .*, must be one of threads, loky, dask, ray, or None"):
+        call(backend=backend)
+
+
+def test_an_environment_that_trials_share_stays_in_this_process():
+    env = gym.make(LAKE)
+    with pytest.raises(InvalidInputError, match=r"transfer: backend is 'loky', must be None for an environment that"):
+        plain_trials(task=env, backend="loky")
+
+
+OWN_CLUSTERS = """
+import os, sys, time, warnings
+warnings.simplefilter("error")
+from oldhand import parallel
+
+if __name__ == "__main__":
+    for backend in ("dask", "ray"):
+        pids = parallel.run(lambda item: os.getpid(), range(8), n_jobs=2, backend=backend)
+        assert 1 <= len(set(pids)) <= 2 and os.getpid() not in pids, pids
+        deadline = time.time() + 10
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.time() < deadline:
+            time.sleep(0.1)
+        assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    import ray
+    assert not ray.is_initialized()
+"""
+
+
+def test_without_a_cluster_one_is_made_and_ended(tmp_path):
+    pytest.importorskip("distributed", reason="dask is an extra")
+    pytest.importorskip("ray", reason="ray is an extra")
+    (tmp_path / "script.py").write_text(OWN_CLUSTERS)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+# Ctrl-C
+
+
+def children() -> set[str]:
+    """Process ids of this process's children, without the ones that are ending."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, rest = stat.read_text().split(" ", 1)
+        except OSError:
+            continue
+        state, parent = rest.rsplit(")", 1)[1].split()[:2]
+        if parent == str(os.getpid()) and state != "Z" and "tracker" not in Path(f"/proc/{pid}/cmdline").read_text():
+            found.add(pid)
+    return found
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_ctrl_c_returns_the_walks_that_are_over(backend, tmp_path, clusters):
+    """The first walk is over at once, the others would take minutes."""
+    before = children()
+    threading.Thread(target=interrupt_when, args=(tmp_path, "*-000.npz"), daemon=True).start()
+    distance = random_symmetric(np.random.default_rng(1), 60)
+    chosen = {"episodes": 1000, "span": 2.0, "iterations": 1_000_000, "rng": np.random.default_rng(2)}
+    found = search_clusterings(distance, restarts=40, n_jobs=1, backend=backend, save=tmp_path, **chosen)
+    assert found.interrupted
+    assert 1 <= len(found.traces) < 40
+    assert len(found.labels) == 60
+    if backend == "loky":
+        assert children() == before
+
+
+def interrupt_when(folder: Path, pattern: str) -> None:
+    while not list(folder.glob(pattern)):
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("backend", ["loky"])
+def test_ctrl_c_before_any_walk_is_over_is_ctrl_c(backend, tmp_path):
+    before = children()
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.perf_counter()
+    distance = random_symmetric(np.random.default_rng(1), 60)
+    chosen = {"episodes": 1000, "span": 2.0, "iterations": 10**9, "rng": np.random.default_rng(2)}
+    with pytest.raises(KeyboardInterrupt):
+        search_clusterings(distance, restarts=4, n_jobs=2, backend=backend, **chosen)
+    assert time.perf_counter() - began < 15
+    assert children() == before
+
+
+def test_a_limit_of_time_holds_in_processes():
+    began = time.perf_counter()
+    distance = random_symmetric(np.random.default_rng(1), 60)
+    chosen = {"episodes": 1000, "span": 2.0, "iterations": 10**9, "rng": np.random.default_rng(2)}
+    found = search_clusterings(distance, restarts=4, n_jobs=2, backend="loky", time_limit=3.0, **chosen)
+    assert time.perf_counter() - began < 15
+    assert len(found.traces) == 4
+
+
+def test_workers_do_not_hear_ctrl_c():
+    def blocked(item):
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    assert parallel.run(blocked, [0], backend="loky") == [True]
+
+
+SLEEPERS = """
+import os, sys, time
+from oldhand import parallel
+
+FOLDER = sys.argv[2]
+
+def job(item):
+    open(os.path.join(FOLDER, str(os.getpid())), "w").close()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    parallel.run(job, range(4), n_jobs=2, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("backend", PROCESSES)
+def test_ctrl_c_at_a_terminal_leaves_no_worker_and_one_traceback(backend, tmp_path):
+    """There the whole group of processes is told, the workers too."""
+    pytest.importorskip({"loky": "joblib", "dask": "distributed", "ray": "ray"}[backend], reason="an extra")
+    (tmp_path / "script.py").write_text(SLEEPERS)
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    command = [sys.executable, tmp_path / "script.py", backend, folder]
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 90
+    while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, told = driver.communicate(timeout=60)
+    assert told.count("KeyboardInterrupt") == 1, told
+    workers = [path.name for path in folder.iterdir()]
+    assert len(workers) == 2
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

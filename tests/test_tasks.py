@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import reference
+
+from oldhand import GymTask, InvalidInputError, TabularMDP, cross_values, solve
+from oldhand.repository.records import task_row
+from oldhand.tasks import estimate_values
+
+LAKE, WATCH = "FrozenLake-v1", "oldhand/Surveillance-v0"
+
+
+# GymTask
+
+
+@pytest.mark.parametrize(("env_id", "horizon"), [(LAKE, 100), (WATCH, 200), ("Taxi-v4", 200)])
+def test_a_task_knows_its_sizes_and_its_step_limit(env_id, horizon):
+    env = gym.make(env_id)
+    task = GymTask(env_id)
+    assert (task.n_states, task.n_actions) == (env.observation_space.n, env.action_space.n)
+    assert task.horizon == horizon
+    assert task.gamma == 0.99
+    assert task.name == env_id
+    assert type(task().unwrapped) is type(env.unwrapped)
+    assert task() is not task()
+    env.close()
+
+
+def test_a_horizon_that_is_given_counts():
+    assert GymTask(LAKE, horizon=7).horizon == 7
+    assert GymTask(LAKE, {"max_episode_steps": 9}).horizon == 9
+    assert GymTask("CliffWalking-v1", horizon=50).horizon == 50
+
+
+def test_arguments_reach_the_environment_and_the_name():
+    task = GymTask(LAKE, {"map_name": "8x8", "is_slippery": False})
+    assert task.n_states == 64
+    assert task.name == "FrozenLake-v1(map_name=8x8, is_slippery=False)"
+    assert GymTask(LAKE, {"desc": ("SF", "HG")}).kwargs == {"desc": ["SF", "HG"]}
+    assert GymTask(LAKE, name="mine").name == "mine"
+
+
+def test_arguments_are_the_tasks_own():
+    mine = {"desc": ["SF", "HG"]}
+    task = GymTask(LAKE, mine)
+    mine["desc"][0] = "SH"
+    assert task.kwargs == {"desc": ["SF", "HG"]}
+
+
+def digest(*arguments, **settings) -> str:
+    return task_row(GymTask(*arguments, **settings))[0]["digest"]
+
+
+def test_a_digest_is_of_what_makes_the_task():
+    base = digest(LAKE, {"is_slippery": True, "map_name": "4x4"})
+    assert base == digest(LAKE, {"map_name": "4x4", "is_slippery": True}, name="another name")
+    others = [
+        digest(LAKE, {"is_slippery": False, "map_name": "4x4"}),
+        digest(LAKE, {"map_name": "4x4"}),
+        digest(LAKE, {"is_slippery": True, "map_name": "4x4"}, gamma=0.9),
+        digest(LAKE, {"is_slippery": True, "map_name": "4x4"}, horizon=99),
+        digest("FrozenLake8x8-v1", {"is_slippery": True, "map_name": "4x4"}),
+    ]
+    assert len({base, *others}) == 6
+
+
+REFUSED = {
+    "a module": (("os:Foo-v0",), "env_id is 'os:Foo-v0', must be the id of a registered environment, without a module"),
+    "no id": ((5,), "env_id is 5, must be the id"),
+    "unknown": (("NoSuch-v0",), r"NoSuch-v0 cannot be made with \{\}"),
+    "unknown version": (("FrozenLake-v99",), "FrozenLake-v99 cannot be made"),
+    "not Discrete": (("CartPole-v1",), r"CartPole-v1 has spaces Box and Discrete, must be Discrete from 0"),
+    "actions not Discrete": (("Pendulum-v1",), "Pendulum-v1 has spaces Box and Box, must be Discrete"),
+    "no step limit": (("CliffWalking-v1",), "CliffWalking-v1 has no step limit, so horizon must be given"),
+    "a function": ((LAKE, {"desc": len}), "kwargs must be plain JSON values"),
+    "an array": ((LAKE, {"desc": np.zeros(2)}), "kwargs must be plain JSON values"),
+    "nan": ((LAKE, {"success_rate": float("nan")}), "kwargs must be plain JSON values"),
+    "no mapping": ((LAKE, 5), "kwargs must be plain JSON values"),
+    "an unknown argument": ((LAKE, {"colour": "red"}), "FrozenLake-v1 cannot be made with"),
+    "a wrong argument": ((LAKE, {"map_name": "9x9"}), "FrozenLake-v1 cannot be made with"),
+    "a wrong map": ((LAKE, {"desc": []}), "FrozenLake-v1 cannot be made with"),
+    "gamma": ((LAKE, {}, 1.5), "gamma is 1.5, must be in 0 .. 1"),
+    "gamma's type": ((LAKE, {}, "x"), "gamma is 'x', must be in 0 .. 1"),
+    "horizon": ((LAKE, {}, 0.9, 0), "horizon is 0, must be a whole number"),
+    "horizon's type": ((LAKE, {}, 0.9, 2.5), "horizon is 2.5, must be a whole number"),
+    "unknown, with a horizon": (("NoSuch-v0", {}, 0.9, 5), "NoSuch-v0 cannot be made"),
+    "not Discrete, with a horizon": (
+        ("CartPole-v1", {}, 0.9, 5),
+        "CartPole-v1 has spaces Box and Discrete, must be Discrete from 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_task_is_refused(case):
+    arguments, sentence = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=f"^GymTask: {sentence}"):
+        GymTask(*arguments)
+
+
+def test_an_id_with_a_module_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidInputError, match="without a module"):
+        GymTask("planted:Foo-v0", horizon=3)
+
+
+# estimate_values
+
+
+def test_estimates_agree_with_exact_values(rng, seed):
+    """Each of 16 means within 5 standard errors: by chance one is outside with probability 16 * 1.5e-6 < 3e-5."""
+    for n_outcomes in (3, None):
+        task = reference.random_mdp(rng, 6, 3, n_outcomes, horizon=20)
+        policies = [reference.random_policy(rng, task, mixed=bool(j % 2)) for j in range(8)]
+        found = estimate_values(task, policies, episodes=150, seed=seed)
+        exact = cross_values([task], policies)[0]
+        random = found.error > 0
+        assert random.sum() >= 4
+        z = np.abs(found.mean - exact)[random] / found.error[random]
+        print(f"largest deviation {z.max():.2f} standard errors, mean {z.mean():.2f}")
+        assert z.max() < 5
+        assert z.mean() > 0.3  # the errors are not too large either: a half normal has mean 0.8
+        np.testing.assert_allclose(found.mean[~random], exact[~random], rtol=1e-12)
+        assert found.episodes == 150 * 8
+
+
+def test_a_biased_estimate_would_be_noticed(rng, seed):
+    task = reference.random_mdp(rng, 6, 3, 3, horizon=20)
+    policy = solve(task).policy
+    found = estimate_values(task, [policy], episodes=400, seed=seed)
+    other = TabularMDP(task.next_state, task.reward + 0.3, probability=task.probability, terminated=task.terminated,
+                       gamma=task.gamma, start=task.start, horizon=20)  # fmt: skip
+    assert abs(found.mean[0] - cross_values([other], [policy])[0, 0]) > 4.7 * found.error[0]
+
+
+def test_the_environment_and_its_model_are_worth_the_same(seed):
+    task, model = GymTask(LAKE), TabularMDP.from_gymnasium(LAKE, gamma=0.99)
+    policies = [solve(model).policy, np.full((16, 4), 0.25)]
+    found = estimate_values(task, policies, episodes=300, seed=seed)
+    assert (np.abs(found.mean - cross_values([model], policies)[0]) < 4.7 * found.error).all()
+
+
+def test_a_policy_of_actions_in_a_deterministic_task_is_exact(rng):
+    task = TabularMDP(**reference.random_arrays(rng, 6, 3, None), gamma=0.9, start=2, horizon=20)
+    policies = [reference.random_policy(rng, task) for _ in range(5)]
+    found = estimate_values(task, policies, episodes=7, seed=1)
+    assert found.mean.tobytes() == cross_values([task], policies)[0].tobytes()
+    assert found.error.tolist() == [0.0] * 5
+    assert found.episodes == 35
+
+
+def test_a_random_start_or_policy_is_sampled_though_the_task_is_deterministic(rng):
+    arrays = reference.random_arrays(rng, 6, 3, None)
+    task = TabularMDP(**arrays, gamma=0.9, start=np.full(6, 1 / 6), horizon=20)
+    assert estimate_values(task, [reference.random_policy(rng, task)], episodes=30, seed=1).error[0] > 0
+    sure = TabularMDP(**arrays, gamma=0.9, horizon=20)
+    assert estimate_values(sure, [reference.random_policy(rng, sure, mixed=True)], episodes=30, seed=1).error[0] > 0
+
+
+@pytest.mark.parametrize("kind", ["model", "environment"])
+def test_an_estimate_depends_on_nothing_but_the_policy_and_the_seed(rng, kind):
+    lake = TabularMDP.from_gymnasium(LAKE, gamma=0.99)
+    task = lake if kind == "model" else GymTask(LAKE)
+    policies = [solve(lake).policy, *(rng.integers(4, size=16) for _ in range(3)), np.full((16, 4), 0.25)]
+    whole = estimate_values(task, policies, episodes=10, seed=5)
+    order = rng.permutation(5)
+    shuffled = estimate_values(task, [policies[j] for j in order], episodes=10, seed=5)
+    assert shuffled.mean.tobytes() == whole.mean[order].tobytes()
+    assert shuffled.error.tobytes() == whole.error[order].tobytes()
+    for j, policy in enumerate(policies):
+        alone = estimate_values(task, [policy], episodes=10, seed=5)
+        assert (alone.mean[0], alone.error[0]) == (whole.mean[j], whole.error[j])
+    other = estimate_values(task, policies, episodes=10, seed=6)
+    assert (other.mean != whole.mean).any()
+
+
+def test_policies_meet_the_same_chances(rng):
+    """Two policies that act alike wherever the walk goes have the same returns, though they are different arrays."""
+    task = reference.random_mdp(rng, 6, 3, 3, horizon=20)
+    policy = reference.random_policy(rng, task)
+    certain = np.eye(3)[policy]  # the same actions as probabilities
+    found = estimate_values(task, [policy, certain], episodes=20, seed=3)
+    assert found.mean[0] == pytest.approx(found.mean[1], rel=1e-12)
+    longer = estimate_values(task, [policy], episodes=40, seed=3)
+    assert longer.mean[0] != found.mean[0]
+
+
+def test_one_episode_has_no_standard_error(rng):
+    task = reference.random_mdp(rng, 6, 3, 3, horizon=20)
+    assert estimate_values(task, [np.zeros(6, int)], episodes=1, seed=0).error[0] == np.inf
+
+
+def test_no_policies_take_no_episodes(rng):
+    assert estimate_values(GymTask(LAKE), [], episodes=5, seed=0).episodes == 0
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 2.5, True])
+def test_wrong_numbers_of_episodes_are_refused(rng, episodes):
+    with pytest.raises(InvalidInputError, match=r"^estimate_values: episodes is .*, must be a whole number"):
+        estimate_values(reference.random_mdp(rng), [np.zeros(6, int)], episodes=episodes, seed=0)
+
+
+def test_a_wrong_policy_is_named():
+    with pytest.raises(InvalidInputError, match=r"policies\[1\] has shape \(3,\)"):
+        estimate_values(GymTask(LAKE), [np.zeros(16, int), np.zeros(3, int)], episodes=2, seed=0)
+
+
+def test_the_horizon_ends_an_episode():
+    task = GymTask("CliffWalking-v1", gamma=1.0, horizon=5)
+    found = estimate_values(task, [np.zeros(48, int)], episodes=3, seed=0)
+    assert found.mean.tolist() == [-5.0]
+    assert found.error.tolist() == [0.0]
