@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from oldhand import Repository
+
 if TYPE_CHECKING:
     from postgres import Server
 
@@ -70,3 +72,16 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "repository.db")
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file for a lifelong agent."""
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def repository(path: Path) -> Iterator[Repository]:
+    """An empty repository there."""
+    with Repository(path) as opened:
+        yield opened

@@ -74,17 +74,6 @@ def lifelong(repository, seed=7, hooks=(), **changes):
     return ContinualTransfer(repository, rng=np.random.default_rng(seed), hooks=hooks, **(FINE | changes))
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "agent.db"
-
-
-@pytest.fixture
-def repository(path):
-    with Repository(path) as opened:
-        yield opened
-
-
 # What is stored, in a form that can be compared
 
 

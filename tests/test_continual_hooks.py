@@ -22,17 +22,6 @@ def lifelong(repository, *hooks, seed=7, **changes):
     return ContinualTransfer(repository, rng=np.random.default_rng(seed), hooks=hooks, **(fine | changes))
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "agent.db"
-
-
-@pytest.fixture
-def repository(path):
-    with Repository(path) as opened:
-        yield opened
-
-
 class Stopped(Exception):  # noqa: N818  not an error of the agent
     """Someone pulls the plug."""
 

@@ -13,7 +13,7 @@ PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
     "errors", "npy", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels",
     "solve", "_cross_kernels", "values", "clustering", "reuse", "tasks", "repository", "continual", "domains", "demo",
-    "cli",
+    "experiments", "report", "cli",
 )  # fmt: skip
 
 

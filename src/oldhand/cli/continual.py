@@ -8,24 +8,13 @@ from typing import Any
 
 import click
 
+from oldhand.cli import speech
 from oldhand.cli.offered import Offer, task_options
-from oldhand.cli.speech import (
-    in_one_sentence,
-    jobs_option,
-    json_option,
-    picture_option,
-    quiet_option,
-    repository_argument,
-    save_picture,
-    say_json,
-    seed_option,
-    watched,
-)
 from oldhand.cli.transfer import bounds_option, episodes_option, selection, selector_option
 
 
 @click.command()
-@repository_argument
+@speech.repository_argument
 @task_options
 @episodes_option
 @click.option(
@@ -47,12 +36,12 @@ from oldhand.cli.transfer import bounds_option, episodes_option, selection, sele
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
 @click.option("--log", type=click.Path(path_type=Path), help="A line of JSON to each event, into this file.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Scalars for TensorBoard, into this folder.")
-@seed_option("Another run.")
-@jobs_option
-@json_option
-@picture_option
-@quiet_option("No bar.")
-@in_one_sentence
+@speech.seed_option("Another run.")
+@speech.jobs_option
+@speech.json_option
+@speech.picture_option
+@speech.quiet_option("No bar.")
+@speech.in_one_sentence
 def continual(
     place: str,
     offer: Offer,
@@ -90,7 +79,7 @@ def continual(
             hooks.append(stack.enter_context(JsonLines(log)))
         if tensorboard is not None:
             hooks.append(stack.enter_context(TensorBoard(tensorboard)))
-        if watched(quiet):
+        if speech.watched(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
             repository, rng=np.random.default_rng(seed), bounds=bounds, model=not no_model, hooks=hooks, n_jobs=jobs,
@@ -102,7 +91,7 @@ def continual(
             click.echo(f"interrupted: {len(repository)} tasks are kept, the same command goes on", err=True)
             raise SystemExit(130) from None
     if as_json:
-        say_json(
+        speech.say_json(
             {
                 "total": run.total,
                 "mean_returns": run.mean_returns.tolist(),
@@ -114,4 +103,4 @@ def continual(
     else:
         click.echo(str(run))
     if picture is not None:
-        save_picture(run.plot(), picture)
+        speech.save_picture(run.plot(), picture)

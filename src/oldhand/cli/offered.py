@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 import lzma
-import math
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -66,23 +64,12 @@ class Offer:
         rng = np.random.default_rng(self.family_seed)
         if self.domain == "coloured-grid":
             return coloured_grid.family(rng.random((self.count, 2)))
-        members = surveillance.groups()
-        shape = (self.sequences, *(members.shape[1],) * self.targets)
-        most = 100 if self.domain == "windy-corridor" else math.prod(shape)
-        if self.count > most:
-            more = " (raise --sequences)" if self.domain == "surveillance" else ""
-            raise InvalidInputError(f"--count is {self.count}, must be at most {most} for {self.domain}{more}")
-        if self.domain == "windy-corridor":
-            tasks = windy_corridor.family()
-            return [tasks[i] for i in rng.permutation(len(tasks))[: self.count]]
-        orders = np.array(list(itertools.permutations(range(len(members)), self.targets)))
-        if self.sequences > len(orders):
-            raise InvalidInputError(f"--sequences is {self.sequences}, must be at most {len(orders)}")
-        chosen = orders[rng.choice(len(orders), self.sequences, replace=False)]
-        drawn = rng.permutation(most)[: self.count]
-        sequence, *picks = np.unravel_index(drawn, shape)
-        places = members[chosen[sequence], np.stack(picks, axis=1)]
-        return [surveillance.task(place.tolist()) for place in places]
+        if self.domain == "surveillance":
+            return surveillance.stream(self.count, self.targets, rng=rng, n_sequences=self.sequences)
+        tasks = windy_corridor.family()
+        if self.count > len(tasks):
+            raise InvalidInputError(f"--count is {self.count}, must be at most {len(tasks)} for {self.domain}")
+        return [tasks[i] for i in rng.permutation(len(tasks))[: self.count]]
 
 
 def task_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,20 +7,9 @@ from typing import Any
 
 import click
 
+from oldhand.cli import speech
 from oldhand.cli.offered import Offer, read_policy, task_options
-from oldhand.cli.speech import (
-    in_one_sentence,
-    jobs_option,
-    json_option,
-    picture_option,
-    quiet_option,
-    repository_argument,
-    save_picture,
-    say_json,
-    say_table,
-    seed_option,
-    watched,
-)
+from oldhand.parallel.workers import BACKENDS
 
 
 @click.group()
@@ -32,8 +21,8 @@ def repo() -> None:
 
 
 @repo.command()
-@repository_argument
-@in_one_sentence
+@speech.repository_argument
+@speech.in_one_sentence
 def init(place: str) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
     from oldhand.repository import Repository
@@ -43,12 +32,12 @@ def init(place: str) -> None:
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @task_options
 @click.option("--policy", type=click.Path(path_type=Path), help="Its policy (.npy); without it a task is solved.")
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
-@quiet_option("Print only the ids.")
-@in_one_sentence
+@speech.quiet_option("Print only the ids.")
+@speech.in_one_sentence
 def add(place: str, offer: Offer, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
     """Add tasks with their policies: files of arrays, an environment, or a domain's family.
 
@@ -66,7 +55,7 @@ def add(place: str, offer: Offer, policy: Path | None, evaluation_episodes: int 
         raise InvalidInputError(f"--policy goes with one task, got {len(tasks)}")
     with Repository(place, create=False) as repository:
         before = len(repository)
-        for task in parallel.tracked(tasks, len(tasks), watched(quiet), "adding"):
+        for task in parallel.tracked(tasks, len(tasks), speech.watched(quiet), "adding"):
             number = repository.add(task, given, evaluation_episodes=evaluation_episodes)
             if quiet:
                 click.echo(number)
@@ -78,25 +67,22 @@ def add(place: str, offer: Offer, policy: Path | None, evaluation_episodes: int 
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @click.argument("numbers", nargs=-1, type=int, required=True, metavar="ID...")
-@in_one_sentence
+@speech.in_one_sentence
 def remove(place: str, numbers: tuple[int, ...]) -> None:
     """Forget tasks, and their policies unless others go by them."""
     from oldhand.repository import Repository
 
     with Repository(place, create=False) as repository:
-        for number in numbers:  # all are there before the first is gone
-            repository.task(number)
-        for number in dict.fromkeys(numbers):
-            repository.remove(number)
+        repository.remove(*numbers)
         click.echo(f"{repository.place}: {len(set(numbers))} tasks removed, {len(repository)} left")
 
 
 @repo.command("list")
-@repository_argument
-@json_option
-@in_one_sentence
+@speech.repository_argument
+@speech.json_option
+@speech.in_one_sentence
 def list_(place: str, as_json: bool) -> None:
     """All tasks: what their policy of record is worth, and the cell they are in."""
     from oldhand.repository import Repository
@@ -104,7 +90,7 @@ def list_(place: str, as_json: bool) -> None:
     with Repository(place, create=False) as repository:
         found, cells = repository.records(), repository.cells()
     if as_json:
-        say_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
+        speech.say_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
         return
     if not found:
         click.echo("no tasks yet: oldhand repo add --help")
@@ -113,15 +99,15 @@ def list_(place: str, as_json: bool) -> None:
         (r.id, r.name or "unnamed", r.kind, r.policy_of_record, f"{r.value:.4g}", str(cells.get(r.id, "-")))
         for r in found
     ]
-    say_table(("id", "task", "kind", "policy", "value", "cell"), lines)
+    speech.say_table(("id", "task", "kind", "policy", "value", "cell"), lines)
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @click.argument("number", required=False, type=int, metavar="[ID]")
-@json_option
-@picture_option
-@in_one_sentence
+@speech.json_option
+@speech.picture_option
+@speech.in_one_sentence
 def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
     """The repository in a few lines and its latest clustering as a picture, or one task."""
     from oldhand.repository import Repository
@@ -132,18 +118,18 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
     if picture is not None and clustering is None:
         raise click.ClickException("there is no clustering to draw yet: oldhand repo cluster")
     if as_json:
-        say_json(told)
+        speech.say_json(told)
     else:
         for name, value in told.items():
             text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
             if value is not None:
                 click.echo(f"{name.replace('_', ' '):<20}{text}")
     if picture is not None and clustering is not None:
-        save_picture(clustering.plot(), picture)
+        speech.save_picture(clustering.plot(), picture)
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @click.option("--episodes", type=int, help="Episodes that a new task will get.")
 @click.option("--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the tasks]")
 @click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
@@ -151,13 +137,13 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @click.option("--directed", is_flag=True, help="Count only what the tasks lose, not their representatives.")
 @click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
 @click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
-@seed_option("Another search.")
-@jobs_option
-@click.option("--backend", type=click.Choice(["threads", "loky", "dask", "ray"]), help="Where the workers are.")
-@json_option
-@picture_option
-@quiet_option("No bars.")
-@in_one_sentence
+@speech.seed_option("Another search.")
+@speech.jobs_option
+@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where the workers are.")
+@speech.json_option
+@speech.picture_option
+@speech.quiet_option("No bars.")
+@speech.in_one_sentence
 def cluster(
     place: str,
     bounds: tuple[float, float] | None,
@@ -188,7 +174,7 @@ def cluster(
     with Repository(place, create=False) as repository:
         records = repository.records()
         rng = np.random.default_rng(seed)
-        found = repository.cluster(rng=rng, n_jobs=jobs, progress=watched(quiet), **asked)
+        found = repository.cluster(rng=rng, n_jobs=jobs, progress=speech.watched(quiet), **asked)
     kept = [
         (records[int(task)].id, records[int(task)].name or "unnamed", int((found.labels == i).sum()), f"{radius:.4g}")
         for i, (task, radius) in enumerate(zip(found.representatives, found.radii, strict=True))
@@ -196,21 +182,23 @@ def cluster(
     if as_json:
         head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
         cells = [dict(zip(("task", "name", "size", "radius"), line, strict=True)) for line in kept]
-        say_json(head | {"kept": [cell | {"radius": float(r)} for cell, r in zip(cells, found.radii, strict=True)]})
+        speech.say_json(
+            head | {"kept": [cell | {"radius": float(r)} for cell, r in zip(cells, found.radii, strict=True)]}
+        )
     else:
-        say_table(("task", "name", "stands for", "most lost"), kept)
+        speech.say_table(("task", "name", "stands for", "most lost"), kept)
         click.echo(str(found))
     if picture is not None:
-        save_picture(found.plot(), picture)
+        speech.save_picture(found.plot(), picture)
     if found.interrupted:
         raise SystemExit(130)
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
-@json_option
-@in_one_sentence
+@speech.json_option
+@speech.in_one_sentence
 def check(place: str, removing: bool, as_json: bool) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1."""
     from oldhand.repository import Repository
@@ -219,7 +207,7 @@ def check(place: str, removing: bool, as_json: bool) -> None:
         damage = repository.remove_damaged() if removing else repository.check()
         tasks = len(repository) if not damage else None
     if as_json:
-        say_json([item._asdict() for item in damage])
+        speech.say_json([item._asdict() for item in damage])
     else:
         for item in damage:
             click.echo(str(item))
@@ -230,9 +218,9 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 
 
 @repo.command()
-@repository_argument
+@speech.repository_argument
 @click.argument("folder", type=click.Path(path_type=Path))
-@in_one_sentence
+@speech.in_one_sentence
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
     from oldhand.repository import Repository
@@ -243,8 +231,8 @@ def export(place: str, folder: Path) -> None:
 
 @repo.command("import")
 @click.argument("folder", type=click.Path(path_type=Path))
-@repository_argument
-@in_one_sentence
+@speech.repository_argument
+@speech.in_one_sentence
 def import_(folder: Path, place: str) -> None:
     """Read an exported FOLDER into a new or empty REPOSITORY, on this or another database."""
     from oldhand.repository import Repository
@@ -257,7 +245,7 @@ def import_(folder: Path, place: str) -> None:
 
 def _what_became(repository: Any, number: int) -> str:
     """A task that was added, and whether it goes by its own policy."""
-    record = next(record for record in repository.records() if record.id == number)
+    record = repository.record(number)
     own = record.policy_of_record == record.own_policy
     which = f"its own policy {record.own_policy}" if own else f"policy {record.policy_of_record}, better than its own"
     return f"task {number}: {record.name or 'unnamed'}, worth {record.value:.4g} under {which}"
@@ -276,7 +264,8 @@ def _story(repository: Any) -> dict[str, Any]:
     if found:
         told["policies_of_record"] = len({record.policy_of_record for record in found})
         told["kinds"] = ", ".join(sorted({record.kind for record in found}))
-        told["states"], told["actions"] = repository.task(found[0].id).n_states, repository.task(found[0].id).n_actions
+        first = repository.task(found[0].id)
+        told["states"], told["actions"] = first.n_states, first.n_actions
     if all(record.bounds is not None for record in found) and found:
         told["return_bounds"] = list(repository.return_bounds())
     if clusterings:
@@ -288,6 +277,5 @@ def _story(repository: Any) -> dict[str, Any]:
 
 def _task_story(repository: Any, number: int) -> dict[str, Any]:
     """What there is to say of a task."""
-    task = repository.task(number)
-    record = next(record for record in repository.records() if record.id == number)
-    return _plain(record) | {"task": repr(task), "cell": repository.cells().get(number)}
+    about = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
+    return _plain(repository.record(number)) | about

@@ -7,24 +7,13 @@ from typing import Any
 
 import click
 
+from oldhand.cli import speech
 from oldhand.cli.offered import Offer, task_options
-from oldhand.cli.speech import (
-    in_one_sentence,
-    jobs_option,
-    json_option,
-    picture_option,
-    quiet_option,
-    repository_argument,
-    save_picture,
-    say_json,
-    seed_option,
-    watched,
-)
+from oldhand.reuse import SELECTORS
 
-SELECTORS = ("recommended", "exp3-transfer", "tsallis-inf", "regret-balancing", "ppr")
 selector_option = click.option(
     "--selector",
-    type=click.Choice(SELECTORS),
+    type=click.Choice(["recommended", *SELECTORS]),
     default="recommended",
     show_default=True,
     help="Who chooses.",
@@ -38,19 +27,19 @@ bounds_option = click.option(
 
 
 @click.command()
-@repository_argument
+@speech.repository_argument
 @task_options
 @episodes_option
 @click.option("--trials", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it all.")
 @selector_option
 @bounds_option
-@seed_option("Another run.")
-@jobs_option
-@json_option
-@picture_option
+@speech.seed_option("Another run.")
+@speech.jobs_option
+@speech.json_option
+@speech.picture_option
 @click.option("--add", is_flag=True, help="Add the task to the repository, with its policy and this run.")
-@quiet_option("No bars.")
-@in_one_sentence
+@speech.quiet_option("No bars.")
+@speech.in_one_sentence
 def transfer(
     place: str,
     offer: Offer,
@@ -78,7 +67,7 @@ def transfer(
     from oldhand.repository import Repository
     from oldhand.reuse import transfer as run_transfer
     from oldhand.solve import solve
-    from oldhand.tasks import GymTask
+    from oldhand.tasks import transfer_setting
     from oldhand.values import cross_values
 
     tasks = offer.tasks()
@@ -91,11 +80,10 @@ def transfer(
         if not sources:
             raise RepositoryError(f"{repository.place} keeps no policies yet: `oldhand repo cluster` chooses them")
         declared = bounds or repository.return_bounds()
-    setting: dict[str, Any] = {"gamma": task.gamma, "horizon": task.horizon} if isinstance(task, GymTask) else {}
     run = run_transfer(
-        task, sources, episodes=episodes, trials=trials,
-        bounds=declared, rng=np.random.default_rng(seed), on_violation="widen", n_jobs=jobs, progress=watched(quiet),
-        **setting, **selection(selector),
+        task, sources, episodes=episodes, trials=trials, bounds=declared, rng=np.random.default_rng(seed),
+        on_violation="widen", n_jobs=jobs, progress=speech.watched(quiet),
+        **transfer_setting(task), **selection(selector),
     )  # fmt: skip
     if add:
         with Repository(place, create=False) as repository:
@@ -107,7 +95,7 @@ def transfer(
         optimum, best = float(values.max()), float(values[1:].max())
     arm = int(run.recommended[run.best_trial])
     if as_json:
-        say_json(
+        speech.say_json(
             {
                 "mean_return": float(run.returns.mean()),
                 "totals": run.total.tolist(),
@@ -125,7 +113,7 @@ def transfer(
         if add:
             click.echo(f"added as task {number}")
     if picture is not None:
-        save_picture(run.plot(optimum), picture)
+        speech.save_picture(run.plot(optimum), picture)
 
 
 def selection(name: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from oldhand.repository.store import UNRECORDED
 from oldhand.repository.streams import StoredRun, open_stream, run_row, stored_runs
 from oldhand.reuse import TransferRun, transfer
 from oldhand.reuse.selector import checked_bounds
-from oldhand.tasks import GymTask
+from oldhand.tasks import transfer_setting
 from oldhand.values import Bounds, return_bounds
 
 Sources = Literal["clusters", "all", "none"]
@@ -121,16 +121,15 @@ class ContinualTransfer:
             )
         self.repository.check_family(task)
         ids, sources = self._current_sources()
-        setting: dict[str, Any] = {"gamma": task.gamma, "horizon": task.horizon} if isinstance(task, GymTask) else {}
         run = transfer(
             task, sources, episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
-            rng=self._generator(position, 0), **setting, **self.options,
+            rng=self._generator(position, 0), **transfer_setting(task), **self.options,
         )  # fmt: skip
         if self.model and isinstance(task, TabularMDP):
             addition = self.repository.addition(task)
         else:
             addition = self.repository.addition(task, _array(run), "learned", self._evaluations())
-        row = run_row(run, task, ids) | {"stream_id": stream_id, "position": position}
+        row = run_row(run, ids) | {"stream_id": stream_id, "position": position}
         self.repository.store(addition, row)
         self._tell(TaskDone.of(stored_runs(self.repository.database, stream_id, position)[0], replayed=False))
 
@@ -145,8 +144,8 @@ class ContinualTransfer:
         if self.sources == "clusters":
             return self.repository.numbered_sources()
         policies = self.repository.policies()
-        ids = list(dict.fromkeys(policies.ids))
-        return ids, [self.repository.policy(number) for number in ids]
+        numbered = dict(zip(policies.ids, policies, strict=True))
+        return list(numbered), list(numbered.values())
 
     def _bounds(self, task: Task, position: int, choosing: bool) -> Bounds:
         """The declared bounds, or those of the stored tasks; where there is nothing to choose any that hold will do."""

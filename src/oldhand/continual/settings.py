@@ -59,8 +59,8 @@ def described(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, QLearning):
-        return f"QLearning {digest([value.steps, value.epsilons, value.initial, value.learn_from])}"
+        return f"QLearning {digest(*value.identity, versions=False)}"
     if isinstance(value, np.ndarray):
-        return f"array {digest(value)}"
+        return f"array {digest(value, versions=False)}"
     text = repr(value)
     return getattr(value, "__qualname__", type(value).__qualname__) if " at 0x" in text else text

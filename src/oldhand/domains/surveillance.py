@@ -104,11 +104,8 @@ def repository(
             raise InvalidInputError(f"repository: {name} is {value!r}, must be a whole number")
     if not 1 <= n_targets <= 4:
         raise InvalidInputError(f"repository: n_targets is {n_targets}, must be in 1..4")
-    orders = np.array(list(itertools.permutations(range(16), n_targets)))
-    if not 1 <= n_sequences <= len(orders):
-        raise InvalidInputError(f"repository: n_sequences is {n_sequences}, must be in 1..{len(orders)}")
-    members = groups(complex)
-    per_sequence = members.shape[1] ** n_targets
+    orders = _orders(n_targets, n_sequences)
+    per_sequence = groups(complex).shape[1] ** n_targets
     if not n_sequences <= n_tasks <= n_sequences * per_sequence:
         raise InvalidInputError(
             f"repository: n_tasks is {n_tasks}, must be in {n_sequences}..{n_sequences * per_sequence}: "
@@ -118,7 +115,33 @@ def repository(
     one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
     others = np.setdiff1d(np.arange(n_sequences * per_sequence), one_each)
     drawn = np.sort(np.concatenate([one_each, rng.choice(others, n_tasks - n_sequences, replace=False)]))
-    of_sequence, within = np.divmod(drawn, per_sequence)
+    return _drawn_tasks(chosen, drawn, complex)
+
+
+def stream(n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int) -> list[TabularMDP]:
+    """Tasks of ``n_sequences`` group sequences in random order: those of a longer stream begin with a shorter one's."""
+    orders = _orders(n_targets, n_sequences)
+    most = n_sequences * groups().shape[1] ** n_targets
+    if n_tasks > most:
+        raise InvalidInputError(f"stream: n_tasks is {n_tasks}, must be at most {most} of {n_sequences} sequences")
+    chosen = orders[rng.choice(len(orders), n_sequences, replace=False)]
+    return _drawn_tasks(chosen, rng.permutation(most)[:n_tasks], False)[0]
+
+
+def _orders(n_targets: int, n_sequences: int) -> npt.NDArray[np.int64]:
+    """All sequences of different groups, of which so many are to be drawn."""
+    orders = np.array(list(itertools.permutations(range(16), n_targets)))
+    if not 1 <= n_sequences <= len(orders):
+        raise InvalidInputError(f"repository: n_sequences is {n_sequences}, must be in 1..{len(orders)}")
+    return orders
+
+
+def _drawn_tasks(
+    chosen: npt.NDArray[np.int64], drawn: npt.NDArray[np.int64], complex: bool
+) -> tuple[list[TabularMDP], npt.NDArray[np.int64]]:
+    """The tasks of these numbers among all that the chosen sequences have, with their group sequences."""
+    members, n_targets = groups(complex), chosen.shape[1]
+    of_sequence, within = np.divmod(drawn, members.shape[1] ** n_targets)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
     group_sequences = chosen[of_sequence]
     return [task(members[g, m].tolist(), complex) for g, m in zip(group_sequences, picks, strict=True)], group_sequences

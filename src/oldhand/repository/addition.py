@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from oldhand.mdp import TabularMDP
 from oldhand.npy import Array
 from oldhand.repository import records, rows
 from oldhand.repository.arrays import pack
-from oldhand.repository.database import Database
+from oldhand.repository.database import Database, Work
 from oldhand.repository.memory import Memory, evaluation_seed
 from oldhand.repository.records import Task
 from oldhand.repository.schema import runs as runs_table
@@ -80,17 +81,19 @@ class Addition:
                 database.read(lambda connection: self._value_in(connection, int(stored[0]["id"])))
                 if not self._is_better(stored[0]):
                     return
-            tasks, policies = database.read(lambda connection: self._missing(connection, row=not stored))
-            for batch in rows.batches(tasks):
-                things = database.read(lambda connection, batch=batch: self.tasks.get(connection, batch))  # type: ignore[misc]
-                value_column(self.column, batch, things, self.policy)
-            for batch in rows.batches(policies):
-                found = database.read(lambda connection, batch=batch: self.policies.get(connection, batch))  # type: ignore[misc]
-                value_row(self.row, self.valued, batch, found)
+            self._value(database.read, row=not stored)
         except DamagedError:
             raise
         except RepositoryError:
             return  # another process has removed something meanwhile: what is left is valued under the lock
+
+    def _value(self, ask: Callable[[Work[Any]], Any], *, row: bool) -> None:
+        """Compute what is missing of the column, and of the row if asked; ``ask`` gives a question a connection."""
+        tasks, policies = ask(lambda connection: self._missing(connection, row))
+        for batch in rows.batches(tasks):
+            value_column(self.column, batch, ask(partial(self.tasks.get, wanted=batch)), self.policy)
+        for batch in rows.batches(policies):
+            value_row(self.row, self.valued, batch, ask(partial(self.policies.get, wanted=batch)))
 
     def _value_in(self, connection: sa.Connection, number: int) -> None:
         """The policy's value in one stored task, by that task's own way of valuing."""
@@ -113,12 +116,8 @@ class Addition:
         return rows.fetch_where(connection, "tasks", tasks_table.c.digest == self.task_row["digest"])
 
     def value(self, connection: sa.Connection, *, row: bool = True) -> tuple[list[int], list[int]]:
-        """Compute what is missing of the row and the column; returns the ids of all tasks and policies."""
-        tasks, policies = self._missing(connection, row)
-        for batch in rows.batches(tasks):
-            value_column(self.column, batch, self.tasks.get(connection, batch), self.policy)
-        for batch in rows.batches(policies):
-            value_row(self.row, self.valued, batch, self.policies.get(connection, batch))
+        """Compute what is missing, on an open connection; returns the ids of all tasks and policies."""
+        self._value(lambda question: question(connection), row=row)
         return rows.numbers(connection, "tasks"), rows.numbers(connection, "policies")
 
     def insert(self, connection: sa.Connection, run: rows.Row | None = None) -> int:
@@ -127,7 +126,7 @@ class Addition:
         A task that is there already stays as it is, unless the policy it came with now is better than its own.
         """
         self.numbers.clear()
-        if run is not None and (done := _stored_run(connection, run)) is not None:
+        if run is not None and (done := self._stored_run(connection, run)) is not None:
             return done
         if known := self._known(connection):
             number = int(known[0]["id"])
@@ -135,13 +134,31 @@ class Addition:
             if self._is_better(known[0]):
                 self.install(connection, known[0])
         else:
-            check_family(connection, self.task)
             number = self._insert_new(connection)
         if run is not None:
             value = connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
-            settings = run["settings"] | {"evaluation_episodes": self.episodes_spent, "value": value}
+            settings = run["settings"] | {
+                "task_digest": self.task_row["digest"],
+                "name": self.task_row["name"],
+                "evaluation_episodes": self.episodes_spent,
+                "value": value,
+            }
             rows.insert(connection, "runs", run | {"task_id": number, "settings": settings}, run["arrays"])
         return number
+
+    def _stored_run(self, connection: sa.Connection, run: rows.Row) -> int | None:
+        """The task of a stream's run that is stored already, which must be this one."""
+        if run["stream_id"] is None:
+            return None
+        here = [runs_table.c[name] == run[name] for name in ("stream_id", "position")]
+        found = rows.fetch_where(connection, "runs", *here)
+        if not found:
+            return None
+        if found[0]["settings"]["task_digest"] != self.task_row["digest"] or found[0]["task_id"] is None:
+            raise RepositoryError(
+                f"another agent is at work on stream {run['stream_id']}: it has met task {run['position']}"
+            )
+        return int(found[0]["task_id"])
 
     def _insert_new(self, connection: sa.Connection) -> int:
         task_ids, policy_ids = self.value(connection)
@@ -235,23 +252,6 @@ def check_family(connection: sa.Connection, task: Task) -> None:
 
 def _worth_columns(worth: Worth) -> dict[str, float]:
     return {"value": float(worth.value), "value_error": float(worth.error)}
-
-
-def _stored_run(connection: sa.Connection, run: rows.Row) -> int | None:
-    """The task of a stream's run that is stored already, which must be of the same task."""
-    if run["stream_id"] is None:
-        return None
-    columns = runs_table.c
-    found = rows.fetch_where(
-        connection, "runs", columns.stream_id == run["stream_id"], columns.position == run["position"]
-    )
-    if not found:
-        return None
-    if found[0]["settings"]["task_digest"] != run["settings"]["task_digest"] or found[0]["task_id"] is None:
-        raise RepositoryError(
-            f"another agent is at work on stream {run['stream_id']}: it has met task {run['position']}"
-        )
-    return int(found[0]["task_id"])
 
 
 def _episodes(task: Any, episodes: int | None) -> int | None:

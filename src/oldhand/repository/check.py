@@ -20,6 +20,7 @@ from oldhand.repository.arrays import Packed, unpack_of
 from oldhand.repository.clusterings import ClusteringRecord
 from oldhand.repository.database import Database
 from oldhand.repository.schema import RECORDS, arrays, sequences
+from oldhand.repository.worth import vector
 
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
 REFERENCES = {
@@ -140,13 +141,9 @@ class _Examiner:
             ClusteringRecord.of(row).arrays(self.connection)
 
     def _vector(self, table: str, number: int, name: str, its_arrays: dict[str, Array]) -> None:
-        missing = [part for part in ("ids", "values", "errors") if f"{name}_{part}" not in its_arrays]
-        if missing:
-            raise DamagedError(f"array '{name}_{missing[0]}' is missing")
-        ids, values = its_arrays[f"{name}_ids"], its_arrays[f"{name}_values"]
-        if ids.shape != values.shape or ids.ndim != 1:
-            raise DamagedError(f"its {name} of values has shapes {ids.shape} and {values.shape}")
-        self.vectors[table, number] = ids, values
+        """A row or column of U, whole."""
+        vector(its_arrays, f"{name}_errors", f"{table} {number}")
+        self.vectors[table, number] = ids, _ = vector(its_arrays, f"{name}_values", f"{table} {number}")
         if len(ids):
             self.mentioned["policies" if table == "tasks" else "tasks"].add(int(ids.max()))
 

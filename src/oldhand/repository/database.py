@@ -1,7 +1,7 @@
 """Transactions on a repository's database, and its schema brought up to date.
 
 ``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. A server that goes
-away is waited for and the function is run again: it must therefore be able to find that it has already been done.
+away is waited for and the function is run again, unless the server knows that it has committed what was asked of it.
 """
 
 from __future__ import annotations
@@ -120,13 +120,15 @@ class Database:
         return RepositoryError(f"the database at {self.place} refuses: {reason}")
 
 
+FULL = "the disk is full, nothing was changed in {place}: make room and try again ({reason})"
+IN_USE = f"{{place}} was in use by another program for {location.BUSY_SECONDS} seconds, try again"
 COMPLAINTS = {
-    "disk is full": "the disk is full, nothing was changed in {place}: make room and try again ({reason})",
+    "disk is full": FULL,
     "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
-    "No space left": "the disk is full, nothing was changed in {place}: make room and try again ({reason})",
+    "No space left": FULL,
     "readonly database": "{place} is read-only, nothing was changed: make file and folder writable ({reason})",
-    "database is locked": f"{{place}} was in use by another program for {location.BUSY_SECONDS} seconds, try again",
-    "lock timeout": f"{{place}} was in use by another program for {location.BUSY_SECONDS} seconds, try again",
+    "database is locked": IN_USE,
+    "lock timeout": IN_USE,
     "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
     "malformed": "{place} is damaged ({reason}); where it still opens, `oldhand repo check` names what is lost",
     "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",

@@ -25,17 +25,12 @@ def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[
     number = connection.execute(sa.select(sequences.c.last).where(counter)).scalar()
     if number is None:
         raise DamagedError(f"the sequence of {table} is missing")
-    put(connection, table, row | {"id": int(number)}, its_arrays)
-    return int(number)
-
-
-def put(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> None:
-    """Store a record under the number it has."""
-    connection.execute(sa.insert(RECORDS[table]), stored(table, row))
+    connection.execute(sa.insert(RECORDS[table]), stored(table, row | {"id": int(number)}))
     packed = {name: array if isinstance(array, Packed) else pack(array) for name, array in its_arrays.items()}
     if packed:
-        stored_arrays = [stored_array(table, row["id"], name, array) for name, array in packed.items()]
+        stored_arrays = [stored_array(table, int(number), name, array) for name, array in packed.items()]
         connection.execute(sa.insert(arrays), stored_arrays)
+    return int(number)
 
 
 def stored_array(table: str, number: int, name: str, packed: Packed) -> Row:

@@ -29,6 +29,9 @@ from oldhand.repository.lazy import Lazy
 from oldhand.repository.memory import Memory, policy_memory, task_memory
 from oldhand.repository.records import Task, TaskRecord, plain
 from oldhand.repository.schema import RECORDS
+from oldhand.repository.schema import clusterings as clusterings_table
+from oldhand.repository.schema import policies as policies_table
+from oldhand.repository.schema import tasks as tasks_table
 from oldhand.repository.streams import StoredRun, run_row, stored_runs
 from oldhand.repository.worth import read_matrix
 from oldhand.reuse import TransferRun
@@ -72,7 +75,7 @@ class Repository:
         what ``transfer`` did on the task, is stored with it: the returns and arms of its best trial.
         """
         addition = Addition(self._tasks, self._policies, task, policy, provenance, evaluation_episodes)
-        return self.store(addition, None if run is None else run_row(run, task, []))
+        return self.store(addition, None if run is None else run_row(run, []))
 
     def store(self, addition: Addition, run: rows.Row | None = None) -> int:
         """Commit an addition, with the run that led to it: valued first, then stored in one short transaction."""
@@ -104,12 +107,17 @@ class Repository:
         self.database.write(install)
         addition.remember()
 
-    def remove(self, number: int) -> None:
-        """Forget a task, and its policy unless it is another's policy of record. Its runs stay, without a task."""
-        number = _id(number)
+    def remove(self, *numbers: int) -> None:
+        """Forget tasks, and their policies unless others go by them. Their runs stay, without a task."""
+        gone = list(dict.fromkeys(_id(number) for number in numbers))
 
-        self.database.write(lambda connection: forget_task(connection, self._policies, number))
-        self._tasks.forget(number)
+        def forget(connection: sa.Connection) -> None:
+            for number in gone:
+                forget_task(connection, self._policies, number)
+
+        self.database.write(forget)
+        for number in gone:
+            self._tasks.forget(number)
 
     def remove_damaged(self) -> list[Damage]:
         """Forget every record that ``check`` names, and what cannot be without it; returns what it found."""
@@ -128,6 +136,10 @@ class Repository:
     def records(self) -> list[TaskRecord]:
         """What is known of every task, in order of id, without reading the tasks themselves."""
         return [TaskRecord.of(row) for row in self._rows("tasks")]
+
+    def record(self, number: int) -> TaskRecord:
+        """What is known of the task of this id."""
+        return TaskRecord.of(self.database.read(lambda connection: rows.fetch(connection, "tasks", [_id(number)]))[0])
 
     def task(self, number: int) -> Task:
         """The task of this id."""
@@ -196,7 +208,7 @@ class Repository:
         row, arrays = clustering_row(found, tasks, policies, settings, stream)
 
         def keep(connection: sa.Connection) -> None:
-            if not any(record.stream == stream for record in self._clusterings(connection)) or stream is None:
+            if stream is None or not any(record.stream == stream for record in self._clusterings(connection)):
                 rows.insert(connection, "clusterings", row, arrays)
 
         self.database.write(keep)
@@ -209,32 +221,36 @@ class Repository:
     def clustering(self) -> Clustering | None:
         """The latest clustering, over the tasks there were then; None if there is none."""
 
-        def latest(connection: sa.Connection) -> Clustering | None:
-            found = self._clusterings(connection)
-            return found[-1].read(connection) if found else None
+        def read(connection: sa.Connection) -> Clustering | None:
+            latest = _latest(connection)
+            return None if latest is None else latest.read(connection)
 
-        return self.database.read(latest)
+        return self.database.read(read)
 
     def cells(self) -> dict[int, int]:
         """The cell of each task in the latest clustering, by its id; none of those added since."""
 
-        def latest(connection: sa.Connection) -> dict[int, int]:
-            found = self._clusterings(connection)
-            return found[-1].cells(connection) if found else {}
+        def read(connection: sa.Connection) -> dict[int, int]:
+            latest = _latest(connection)
+            return {} if latest is None else latest.cells(connection)
 
-        return self.database.read(latest)
+        return self.database.read(read)
 
     def numbered_sources(self) -> tuple[list[int], list[Array]]:
         """The ids of the source policies, and the policies."""
 
         def kept(connection: sa.Connection) -> tuple[list[int], list[Array]]:
-            found = self._clusterings(connection)
-            if not found:
+            latest = _latest(connection)
+            if latest is None:
                 return [], []
-            now = {row["id"]: row["policy_of_record"] for row in rows.fetch(connection, "tasks")}
-            there = {row["id"]: row["digest"] for row in rows.fetch(connection, "policies")}
-            tasks, policies = found[-1].kept(connection)
-            ids = policies if found[-1].settings["directed"] else [now.get(task, -1) for task in tasks]
+            tasks, policies = latest.kept(connection)
+            found = rows.fetch_where(connection, "tasks", tasks_table.c.id.in_(tasks))
+            now = {row["id"]: row["policy_of_record"] for row in found}
+            ids = policies if latest.settings["directed"] else [now.get(task, -1) for task in tasks]
+            there = {
+                row["id"]: row["digest"]
+                for row in rows.fetch_where(connection, "policies", policies_table.c.id.in_(ids))
+            }
             distinct = {there[number]: number for number in reversed(ids) if number in there}
             numbers = list(distinct.values())[::-1]
             return numbers, self._policies.get(connection, numbers)
@@ -315,6 +331,14 @@ class Repository:
 
     def _clusterings(self, connection: sa.Connection) -> list[ClusteringRecord]:
         return [ClusteringRecord.of(row) for row in rows.fetch(connection, "clusterings")]
+
+
+def _latest(connection: sa.Connection) -> ClusteringRecord | None:
+    """The clustering found last."""
+    columns = clusterings_table.c
+    last = sa.select(sa.func.max(columns.id)).scalar_subquery()
+    found = rows.fetch_where(connection, "clusterings", columns.id == last)
+    return ClusteringRecord.of(found[0]) if found else None
 
 
 def _id(number: Any) -> int:

@@ -13,7 +13,6 @@ from oldhand.errors import DamagedError, InvalidInputError
 from oldhand.npy import Array
 from oldhand.repository import rows
 from oldhand.repository.database import Database
-from oldhand.repository.records import Task, task_row
 from oldhand.repository.schema import clusterings as clusterings_table
 from oldhand.repository.schema import runs as runs_table
 from oldhand.repository.schema import streams as streams_table
@@ -104,12 +103,10 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
     return database.read(read)
 
 
-def run_row(run: TransferRun, task: Task, source_ids: list[int]) -> dict[str, Any]:
-    """The columns and arrays that hold the best trial of a run."""
+def run_row(run: TransferRun, source_ids: list[int]) -> dict[str, Any]:
+    """The columns and arrays that hold the best trial of a run; what it was about is added with the task."""
     trial = run.best_trial
     settings = {
-        "task_digest": task_row(task)[0]["digest"],
-        "name": task.name,
         "source_ids": source_ids,
         "n_sources": run.n_sources,
         "selector": type(run.selectors[trial]).__name__,

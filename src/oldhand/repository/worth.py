@@ -101,12 +101,12 @@ def read_matrix(
     U = np.full((len(tasks), len(policies)), np.nan)
     row_of, column_of = _Places(tasks), _Places(policies)
     for i, (number, stored) in enumerate(rows.fetch_arrays(connection, "tasks", tasks, ("row_ids", f"row_{what}"))):
-        ids, values = _vector(stored, f"row_{what}", f"tasks {number}")
+        ids, values = vector(stored, f"row_{what}", f"tasks {number}")
         there, where = column_of.of(ids)
         U[i, where] = values[there]
     columns = rows.fetch_arrays(connection, "policies", policies, ("column_ids", f"column_{what}"))
     for j, (number, stored) in enumerate(columns):
-        ids, values = _vector(stored, f"column_{what}", f"policies {number}")
+        ids, values = vector(stored, f"column_{what}", f"policies {number}")
         there, where = row_of.of(ids)
         U[where, j] = values[there]
     if np.isnan(U).any():
@@ -131,7 +131,7 @@ class _Places:
         return there, self.order[near[there]]
 
 
-def _vector(stored: Mapping[str, Array], name: str, place: str) -> tuple[Array, Array]:
+def vector(stored: Mapping[str, Array], name: str, place: str) -> tuple[Array, Array]:
     """Ids and values of a row or column."""
     kind, what = name.split("_")
     ids, values = stored.get(f"{kind}_ids"), stored.get(name)

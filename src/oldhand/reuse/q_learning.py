@@ -70,6 +70,11 @@ class QLearning:
         """The exploration rates, whose last entry holds on."""
         return tabulated("epsilon", self.epsilon)
 
+    @property
+    def identity(self) -> list[Any]:
+        """All that its learners depend on, as arrays and plain values."""
+        return [self.steps, self.epsilons, self.initial, self.learn_from]
+
     def start(
         self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
     ) -> QLearner:

@@ -44,15 +44,9 @@ def saved_trials(
         raise _refused("a function as a source", "arrays")
     if not problem.identity:
         raise _refused("an environment or a function as its task", "a TabularMDP or the id of a registered environment")
-    learning = [
-        problem.settings.steps,
-        problem.settings.epsilons,
-        problem.settings.initial,
-        problem.settings.learn_from,
-    ]
     choosing = json.dumps([fresh.name, fresh.to_dict()["arguments"]])
     world = [problem.identity, problem.gamma, problem.horizon, problem.share, problem.sources]
-    key = parallel.digest("transfer", world, learning, choosing, list(settings), list(streams))
+    key = parallel.digest("transfer", world, problem.settings.identity, choosing, list(settings), list(streams))
     return parallel.Saved(folder, key, _to_arrays, partial(_from_arrays, problem, selectors))
 
 

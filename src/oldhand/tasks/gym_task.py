@@ -80,6 +80,11 @@ class GymTask:
         return sizes[0], sizes[1], min((limit for limit in limits if limit is not None), default=None)
 
 
+def transfer_setting(task: Any) -> dict[str, Any]:
+    """What ``transfer`` must be told of a task besides the task: of an environment its discount and its step cap."""
+    return {"gamma": task.gamma, "horizon": task.horizon} if isinstance(task, GymTask) else {}
+
+
 def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:
     """What to call an environment made with these arguments."""
     arguments = ", ".join(f"{key}={value}" for key, value in kwargs.items())

@@ -55,11 +55,6 @@ def upgrade() -> None:
     op.bulk_insert(sequences, [{"name": name, "last": 0} for name in RECORDS])
 
 
-def downgrade() -> None:
-    """There is nothing before the first schema."""
-    raise NotImplementedError("the first schema has none before it")
-
-
 def _records(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> None:
     op.create_table(
         name,
