@@ -12,7 +12,7 @@ test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 soak: .venv/installed-dev
 	OLDHAND_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/test_repository_faults.py tests/test_continual_faults.py

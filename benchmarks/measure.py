@@ -55,16 +55,16 @@ def write(section: str, intro: str, rows: list[Row]) -> None:
     write_table(section, intro, "what | oldhand | peer | ratio | goal | met", [row.cells() for row in rows])
 
 
-def write_table(section: str, intro: str, header: str, lines: list[str]) -> None:
-    """Print a section's table and put it into docs/performance.md in place of the last one."""
+def write_table(section: str, intro: str, header: str, lines: list[str], path: Path = PAGE) -> None:
+    """Print a section's table and put it into a page in place of the last one."""
     ruler = "|" + "---|" * (header.count("|") + 1)
     table = "\n".join([intro, "", f"| {header} |", ruler, *lines])
     print(f"\n{section}\n{table}", flush=True)
     begin, end = f"<!-- {section} -->", f"<!-- end {section} -->"
-    page = PAGE.read_text(encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    assert pattern.search(page), f"docs/performance.md has no place for {section!r}"
-    PAGE.write_text(pattern.sub(lambda _: f"{begin}\n{table}\n{end}", page), encoding="utf-8")
+    assert pattern.search(page), f"{path.name} has no place for {section!r}"
+    path.write_text(pattern.sub(lambda _: f"{begin}\n{table}\n{end}", page), encoding="utf-8")
 
 
 def machine(*packages: str) -> str:

@@ -25,6 +25,7 @@ from oldhand import (
     transfer,
 )
 from oldhand.domains import surveillance, windy_corridor
+from oldhand.experiments import useless_sources
 from oldhand.mdp import IntArray
 from oldhand.reuse.run import interval
 
@@ -123,19 +124,6 @@ def score(repositories: list[Repository], options: Options, which: str) -> tuple
     return float(mean[0]), float(mean[0] - low[0]), widened
 
 
-def useless_sources() -> list[tuple[TabularMDP, list[TabularMDP]]]:
-    """Ten two-target tasks worth more than 40, each with 16 tasks in other groups."""
-    rng, groups = np.random.default_rng(2026), surveillance.groups()
-    found: list[tuple[TabularMDP, list[TabularMDP]]] = []
-    while len(found) < TARGETS:
-        order = rng.permutation(16)
-        target = surveillance.task(groups[order[:2], rng.integers(4, size=2)].tolist())
-        if solve(target).start_value > 40:
-            others = [groups[rng.choice(order[2:], 2, replace=False), rng.integers(4, size=2)] for _ in range(16)]
-            found.append((target, [surveillance.task(other.tolist()) for other in others]))
-    return found
-
-
 def against_alone(instances: list[tuple[TabularMDP, list[TabularMDP]]], options: Options) -> float:
     """The cumulative reward with useless sources as a percentage of that of the same learner run alone."""
     totals, bounds = np.zeros(2), return_bounds([task for _, tasks in instances for task in tasks])
@@ -153,7 +141,7 @@ def against_alone(instances: list[tuple[TabularMDP, list[TabularMDP]]], options:
 def run() -> None:
     settings = {f"surveillance {n}, {k} targets": surveilled(n, k, q) for n, k, q in SURVEILLANCE}
     settings |= {f"windy {n}": windy(n) for n in (30, 60, 100)}
-    instances, lines, widened = useless_sources(), list[str](), 0
+    instances, lines, widened = useless_sources.instances(TARGETS, np.random.default_rng(2026)), list[str](), 0
     for name, options, which in (
         ("Q-learning alone", {}, "none"),
         ("Q-learning alone, decaying epsilon", {"learner": DECAYING}, "none"),

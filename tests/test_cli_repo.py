@@ -33,7 +33,7 @@ TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "oldhand/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
-    ["demo"], ["transfer"], ["continual"],
+    ["demo"], ["transfer"], ["continual"], ["reproduce"], ["report"],
     *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster", "check", "export", "import")),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")

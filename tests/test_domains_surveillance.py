@@ -303,3 +303,25 @@ def test_a_wrong_sequence_is_refused(sequence, complex, message):
 def test_numpy_integers_are_locations():
     assert surveillance.task(np.array([5, 40])).params["sequence"] == [5, 40]
     assert surveillance.task([79], complex=True).n_states == 2304
+
+
+@pytest.mark.parametrize("complex", [False, True])
+def test_new_tasks_are_of_the_same_sequences_and_none_of_the_old_where_there_are_others(rng, complex):
+    tasks, sequences = surveillance.repository(30, 2, rng=rng, n_sequences=3, complex=complex)
+    found = surveillance.new_tasks(tasks, sequences, 12, rng=rng, complex=complex)
+    size = 5 if complex else 4
+    known = {tuple(row) for row in sequences.tolist()}
+    old = {tuple(task.params["sequence"]) for task in tasks}
+    drawn = [tuple(task.params["sequence"]) for task in found]
+    assert len(set(drawn)) == 12
+    assert {tuple(place // size for place in sequence) for sequence in drawn} <= known
+    assert not old & set(drawn)
+    assert all(task.params["complex"] is complex for task in found)
+
+
+def test_where_the_repository_holds_all_tasks_new_ones_come_from_it(rng):
+    tasks, sequences = surveillance.repository(32, 2, rng=rng, n_sequences=2)
+    found = surveillance.new_tasks(tasks, sequences, 10, rng=rng)
+    assert {tuple(t.params["sequence"]) for t in found} <= {tuple(t.params["sequence"]) for t in tasks}
+    with pytest.raises(InvalidInputError, match=r"new_tasks: count is 33, must be in 1\.\.32"):
+        surveillance.new_tasks(tasks, sequences, 33, rng=rng)

@@ -78,6 +78,23 @@ def test_files_are_plain_npz(tmp_path):
         assert sorted(found) == ["sha256", "values"]
 
 
+def test_files_go_by_the_names_given_and_are_found_by_them_in_any_company(tmp_path):
+    def run(items, calls):
+        keep = parallel.Saved(
+            tmp_path,
+            "",
+            lambda r: {"r": np.array(r)},
+            lambda arrays, _: arrays["r"].tolist(),
+            [f"item {i}" for i in items],
+        )
+        return parallel.run(lambda item: calls.append(item) or 2 * item, items, save=keep)
+
+    assert run([3, 5], []) == [6, 10]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["item 3.npz", "item 5.npz"]
+    assert run([1, 5, 3], calls := []) == [2, 10, 6]
+    assert calls == [1]
+
+
 def test_an_error_keeps_what_was_finished(tmp_path):
     keep = parallel.Saved(tmp_path, "key", lambda r: {"r": np.array(r)}, lambda arrays, items: arrays["r"].tolist())
     with pytest.raises(ZeroDivisionError):

@@ -7,6 +7,8 @@ import click
 from oldhand.cli.continual import continual
 from oldhand.cli.demo import demo
 from oldhand.cli.repo import repo
+from oldhand.cli.report import report
+from oldhand.cli.reproduce import reproduce
 from oldhand.cli.transfer import transfer
 
 
@@ -16,5 +18,5 @@ def main() -> None:
     """Lifelong policy reuse: which policies are worth keeping, and which one fits a new task."""
 
 
-for command in (demo, repo, transfer, continual):
+for command in (demo, repo, transfer, continual, report, reproduce):
     main.add_command(command)

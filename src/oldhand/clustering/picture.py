@@ -40,6 +40,16 @@ def classical_scaling(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float
     return points if points.shape[1] == 2 else np.hstack([points, np.zeros((n, 2 - points.shape[1]))])
 
 
+def task_points(clustering: Clustering) -> npt.NDArray[np.float64]:
+    """The tasks in the plane [N, 2], by their distances; directed: tasks are alike if they lose alike."""
+    distance = clustering.distance
+    if not clustering.directed:
+        return classical_scaling(distance)
+    if distance.size < 10**6:
+        return classical_scaling(np.array([np.abs(distance - row).max(axis=1) for row in distance]))
+    return classical_scaling(np.sqrt(_squared_gaps(distance)))
+
+
 def _distances(axes: Any, clustering: Clustering) -> None:
     order = np.argsort(clustering.labels, kind="stable")
     matrix = clustering.distance[order]
@@ -61,13 +71,7 @@ def _distances(axes: Any, clustering: Clustering) -> None:
 def _map(axes: Any, clustering: Clustering) -> None:
     from matplotlib import colormaps
 
-    distance = clustering.distance
-    if clustering.directed:  # tasks are alike if they lose alike
-        gaps = (distance[:, None, :] - distance[None, :, :]) if distance.size < 10**6 else None
-        between = np.abs(gaps).max(axis=2) if gaps is not None else np.sqrt(_squared_gaps(distance))
-    else:
-        between = distance
-    points = classical_scaling(between)
+    points = task_points(clustering)
     colours = colormaps["tab20"](clustering.labels % HUES)
     jitter = np.random.default_rng(0).normal(scale=0.01 * np.ptp(points, axis=0) + 1e-12, size=points.shape)
     axes.scatter(*(points + jitter).T, c=colours, s=24, alpha=0.8, linewidths=0)

@@ -115,7 +115,8 @@ def repository(
     one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
     others = np.setdiff1d(np.arange(n_sequences * per_sequence), one_each)
     drawn = np.sort(np.concatenate([one_each, rng.choice(others, n_tasks - n_sequences, replace=False)]))
-    return _drawn_tasks(chosen, drawn, complex)
+    found, group_sequences = _sequences(chosen, drawn, complex)
+    return [task(sequence, complex) for sequence in found], group_sequences
 
 
 def stream(n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int) -> list[TabularMDP]:
@@ -125,7 +126,30 @@ def stream(n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequence
     if n_tasks > most:
         raise InvalidInputError(f"stream: n_tasks is {n_tasks}, must be at most {most} of {n_sequences} sequences")
     chosen = orders[rng.choice(len(orders), n_sequences, replace=False)]
-    return _drawn_tasks(chosen, rng.permutation(most)[:n_tasks], False)[0]
+    return [task(sequence) for sequence in _sequences(chosen, rng.permutation(most)[:n_tasks], False)[0]]
+
+
+def new_tasks(
+    tasks: Sequence[TabularMDP],
+    sequences: npt.NDArray[np.int64],
+    count: int,
+    *,
+    rng: np.random.Generator,
+    complex: bool = False,
+) -> list[TabularMDP]:
+    """``count`` different tasks of the group sequences that a ``repository`` was drawn from, in random order.
+
+    They are none of its tasks, as long as there are others: where it holds all of a sequence, they come from it again.
+    """
+    checked_rng("new_tasks", rng)
+    known, members = np.unique(sequences, axis=0), groups(complex)
+    per_sequence = members.shape[1] ** known.shape[1]
+    if not 1 <= count <= len(known) * per_sequence:
+        raise InvalidInputError(f"new_tasks: count is {count}, must be in 1..{len(known) * per_sequence}")
+    old = {tuple(task.params["sequence"]) for task in tasks}
+    shuffled, _ = _sequences(known, rng.permutation(len(known) * per_sequence), complex)
+    shuffled.sort(key=lambda sequence: tuple(sequence) in old)
+    return [task(sequence, complex) for sequence in shuffled[:count]]
 
 
 def _orders(n_targets: int, n_sequences: int) -> npt.NDArray[np.int64]:
@@ -136,15 +160,15 @@ def _orders(n_targets: int, n_sequences: int) -> npt.NDArray[np.int64]:
     return orders
 
 
-def _drawn_tasks(
+def _sequences(
     chosen: npt.NDArray[np.int64], drawn: npt.NDArray[np.int64], complex: bool
-) -> tuple[list[TabularMDP], npt.NDArray[np.int64]]:
-    """The tasks of these numbers among all that the chosen sequences have, with their group sequences."""
+) -> tuple[list[list[int]], npt.NDArray[np.int64]]:
+    """The v-locations of these numbers among all that the chosen sequences have, with their group sequences."""
     members, n_targets = groups(complex), chosen.shape[1]
     of_sequence, within = np.divmod(drawn, members.shape[1] ** n_targets)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
     group_sequences = chosen[of_sequence]
-    return [task(members[g, m].tolist(), complex) for g, m in zip(group_sequences, picks, strict=True)], group_sequences
+    return [members[g, m].tolist() for g, m in zip(group_sequences, picks, strict=True)], group_sequences
 
 
 def _checked(sequence: Sequence[int], n_locations: int) -> list[int]:

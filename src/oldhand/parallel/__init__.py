@@ -19,8 +19,8 @@ from oldhand.parallel.saved import Saved, as_text, digest, from_text, saving_fol
 from oldhand.parallel.workers import ATTEMPTS, BACKENDS, Workers
 
 __all__ = [
-    "LostWorkerError", "Saved", "as_text", "checked_backend", "digest", "from_text", "run", "saving_folder",
-    "tracked", "worker_count",
+    "MOST_CHUNKS", "LostWorkerError", "Saved", "as_text", "checked_backend", "digest", "from_text", "run",
+    "saving_folder", "tracked", "worker_count",
 ]  # fmt: skip
 
 Item = TypeVar("Item")

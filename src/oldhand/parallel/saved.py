@@ -51,13 +51,15 @@ class Saved(Generic[Item, Result]):
 
     ``key`` is the ``digest`` of all that the results depend on. ``encode`` turns a chunk's results into arrays, or
     into None if they are not worth keeping (cut short, say); ``decode`` makes them again from arrays and items, which
-    it leaves as they are, and raises any error where the arrays do not fit.
+    it leaves as they are, and raises any error where the arrays do not fit. Files are called by the key and the number
+    of the chunk, or by ``names``, one to a chunk.
     """
 
     folder: Path
     key: str
     encode: Callable[[list[Result]], Arrays | None]
     decode: Callable[[Arrays, Sequence[Item]], list[Result]]
+    names: Sequence[str] = ()
 
     def found(self, chunks: Sequence[Sequence[Item]]) -> dict[int, list[Result]]:
         """The results of the chunks that are there, by number."""
@@ -93,7 +95,7 @@ class Saved(Generic[Item, Result]):
             raise
 
     def _path(self, chunk: int) -> Path:
-        return self.folder / f"{self.key}-{chunk:03d}.npz"
+        return self.folder / f"{self.names[chunk] if self.names else f'{self.key}-{chunk:03d}'}.npz"
 
 
 def packed(arrays: Arrays, name: str) -> bytes:

@@ -1,0 +1,6 @@
+"""The paper's experiments: settings as data, what is run, the claims, the figures; a module each."""
+
+from oldhand.experiments.registry import EXPERIMENTS
+from oldhand.experiments.reproduce import Reproduction, reproduce
+
+__all__ = ["EXPERIMENTS", "Reproduction", "reproduce"]

@@ -1,0 +1,35 @@
+"""How much of everything: the paper's numbers, or a quick look at each experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+HORIZONS = (1_000, 5_000, 10_000)
+"""The numbers of episodes T that the paper tunes for; the last is used wherever nothing else is said."""
+EPISODES = HORIZONS[-1]
+WINDOWS = 100
+"""Points of a learning curve; a "final" return is the mean over the last of them."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Targets, trials, restarts and steps of the search, draws of coloured grids, searches of the windy corridor."""
+
+    name: str
+    targets: int = 10
+    trials: int = 10
+    restarts: int = 20
+    iterations: int = 100_000
+    draws: int = 10
+    searches: int = 3
+    incremental_step: int = 1
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What ``search_clusterings`` is told."""
+        return {"restarts": self.restarts, "iterations": self.iterations}
+
+
+FULL = Scale("full")
+QUICK = Scale("quick", targets=2, trials=2, restarts=4, iterations=10_000, draws=2, searches=2, incremental_step=10)

@@ -1,0 +1,57 @@
+"""Reports: a reproduction or a repository as one HTML page that needs nothing but a browser.
+
+``reproduction`` and ``repository`` read and make a ``page``; ``render`` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oldhand.errors import InvalidInputError
+from oldhand.report.page import Page
+from oldhand.report.render import check_plotly, render
+from oldhand.report.reproduction import CLAIMS, reproduction_page
+
+__all__ = ["read_page", "write_report"]
+
+
+def write_report(place: str | Path, out: str | Path = "oldhand-report.html") -> Path:
+    """Write the report of a reproduction folder or of a repository (a path or URL) to ``out``, all or nothing."""
+    path = Path(out)
+    if path.is_dir():
+        raise InvalidInputError(f"write_report: {path} is a folder, must be a file")
+    if path.suffix not in (".html", ".htm"):
+        raise InvalidInputError(f"write_report: {path} is no page, must end in .html")
+    check_plotly()
+    content = render(read_page(place)).encode("utf-8", "replace")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(beside, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidInputError(f"write_report: {path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def read_page(place: str | Path) -> Page:
+    """What a report of this place says."""
+    folder = Path(place)
+    if "://" not in str(place) and folder.is_dir():
+        if not (folder / CLAIMS).is_file():
+            raise InvalidInputError(
+                f"{folder} is a folder without {CLAIMS}: give what `oldhand reproduce` wrote, or a repository"
+            )
+        return reproduction_page(folder)
+    from oldhand.report.repository import repository_page
+    from oldhand.repository import Repository
+
+    with Repository(place, create=False) as opened:
+        return repository_page(opened)

@@ -1,0 +1,322 @@
+// Draws the figures of a report from the data beside them: when they come into view, when chosen, and before printing.
+"use strict";
+(() => {
+  const LOOK = JSON.parse(document.getElementById("look").textContent);
+  const INK = "#22282e", SOFT = "#565f68", HAIR = "#e6e2d8", GREY = "#5f5f5f", PALE = "#cfcfcf", PAPER = "#ffffff";
+  const SANS = '"Segoe UI", "Helvetica Neue", Helvetica, Arial, "DejaVu Sans", sans-serif';
+  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "pentagon"];
+  const PATTERNS = ["", "/", ".", "x"];
+  const NEAR_TO_FAR = [[0, "#08306b"], [0.25, "#2171b5"], [0.5, "#6baed6"], [0.75, "#c6dbef"], [1, "#f7fbff"]];
+  const EPISODE = { hoverformat: ",.0f", unifiedhovertitle: { text: "episode %{x:,.0f}" } };
+  const NARROW = 540, AHEAD = "400px 0px";
+  const PRINTED = { curves: 580, shares: 580, map: 500, matrix: 380 }; // two figures to a page
+  const coarse = matchMedia("(pointer: coarse)").matches;
+
+  // Plotly reads some HTML in texts: what comes from the data is shown as it is written, and not without end.
+  const plain = (text, most = 60) => {
+    const line = text.replace(/\s+/g, " ");
+    const short = line.length > most ? line.slice(0, most - 1) + "\u2026" : line;
+    return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  };
+  const bytes = (packed) => Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0)).buffer;
+  const floats = (packed) => new Float32Array(bytes(packed));
+  const colour = (i) => LOOK.colours[i % LOOK.colours.length];
+  const dash = (i) => LOOK.dashes[i % LOOK.dashes.length];
+  const faded = (hex) => hex + "33";
+  const dashes = (lengths) => (lengths.length ? lengths.map((length) => length + "px").join(",") : "solid");
+  const figureOf = (value) => Number(value.toPrecision(4)).toString();
+  const called = (figure, i, width) => plain(figure.names[i] || "unnamed", width < NARROW ? 28 : 60);
+
+  const axis = (title, more) => ({
+    title: { text: plain(title), standoff: 10 }, automargin: true, gridcolor: HAIR, linecolor: SOFT, zeroline: false,
+    showline: true, ticks: "outside", tickcolor: SOFT, ticklen: 4, fixedrange: coarse, ...more,
+  });
+  const layout = (width, height, more) => ({
+    width, height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: PAPER, showlegend: false,
+    margin: { l: 12, r: 14, t: 12, b: 12 }, dragmode: coarse ? false : "zoom",
+    font: { family: SANS, size: width < NARROW ? 11 : 12.5, color: INK },
+    hoverlabel: { bgcolor: "#ffffff", bordercolor: SOFT, align: "left", namelength: -1, font: { family: SANS, color: INK } },
+    ...more,
+  });
+  const between = (low, value, high) => Math.max(low, Math.min(high, value));
+
+  // Each kind of figure: its traces, its layout at a width, and its legend.
+
+  function curves(figure, width, hidden) {
+    const traces = [], legend = [];
+    let styled = 0;
+    for (const line of figure.lines) {
+      const at = line.reference ? -1 : styled++;
+      const hue = line.reference ? "#000000" : colour(at), strokes = line.reference ? [2, 3] : dash(at);
+      const x = floats(line.episode), mean = floats(line.mean), deviation = floats(line.deviation);
+      const visible = !hidden.has(line.label);
+      if (!line.reference && deviation.some((value) => value > 0)) {
+        const ends = (sign) => Array.from(mean, (value, i) => value + sign * deviation[i]);
+        traces.push({
+          x: [...x, ...Array.from(x).reverse()], y: [...ends(1), ...ends(-1).reverse()], type: "scatter", mode: "none",
+          fill: "toself", fillcolor: faded(hue), hoverinfo: "skip", visible,
+        });
+      }
+      const band = line.reference ? "" : " \u00b1 %{customdata:.4g}";
+      traces.push({
+        x, y: mean, customdata: deviation, name: plain(line.label, 40), type: "scatter", visible,
+        mode: x.length > 1 ? "lines" : "markers", line: { color: hue, width: 2, dash: dashes(strokes) },
+        hovertemplate: "%{y:.4g}" + band + (width < NARROW ? "<br>episode %{x:,.0f}" : ""),
+      });
+      legend.push({ label: line.label, hue, strokes });
+    }
+    return {
+      traces, legend,
+      layout: layout(width, between(270, 0.5 * width, 440), {
+        hovermode: width < NARROW ? "closest" : "x unified",
+        xaxis: axis("episode", { ...EPISODE, rangemode: "tozero" }), yaxis: axis("mean return per episode"),
+      }),
+    };
+  }
+
+  function shares(figure, width, hidden) {
+    const x = floats(figure.episode), traces = [], legend = [];
+    let styled = 0;
+    for (const arm of figure.arms) {
+      const own = arm.label === "learner", rest = arm.label.startsWith("the others");
+      const at = own || rest ? 0 : styled++;
+      const hue = own ? GREY : rest ? PALE : colour(at);
+      const pattern = own || rest ? "" : PATTERNS[Math.floor(at / LOOK.colours.length) % PATTERNS.length];
+      traces.push({
+        x, y: floats(arm.share), name: plain(arm.label, 40), type: "scatter", mode: "lines", stackgroup: "all",
+        line: { color: "#ffffff", width: 1 }, fillcolor: hue, visible: !hidden.has(arm.label),
+        fillpattern: pattern ? { shape: pattern, bgcolor: hue, fgcolor: "#ffffff" } : undefined,
+        hovertemplate: "%{y:.1%}" + (width < NARROW ? "<br>episode %{x:,.0f}" : ""),
+      });
+      legend.push({ label: arm.label, hue, filled: true });
+    }
+    return {
+      traces, legend,
+      layout: layout(width, between(260, 0.46 * width, 380), {
+        hovermode: width < NARROW ? "closest" : "x unified",
+        xaxis: axis("episode", EPISODE),
+        yaxis: axis("share of the episodes", { range: [0, 1], tickformat: ".0%" }),
+      }),
+    };
+  }
+
+  // Points at one place would hide each other: they are laid on a small spiral around it.
+  function spread(x, y) {
+    const reach = (values) => Math.max(...values) - Math.min(...values) || 1;
+    const size = [reach(x), reach(y)], met = new Map(), out = { x: [], y: [] };
+    for (let i = 0; i < x.length; i++) {
+      const place = [x[i] / size[0], y[i] / size[1]].map((value) => Math.round(value * 250)).join();
+      const n = met.get(place) || 0;
+      met.set(place, n + 1);
+      const radius = 0.013 * Math.sqrt(n), angle = 2.4 * n;
+      out.x.push(x[i] + size[0] * radius * Math.cos(angle));
+      out.y.push(y[i] + size[1] * radius * Math.sin(angle));
+    }
+    return out;
+  }
+
+  function map(figure, width) {
+    const { x, y } = spread(floats(figure.x), floats(figure.y));
+    const text = figure.names.map((_, i) => {
+      const chosen = figure.representatives[i];
+      const itself = chosen === i ? "representative: itself" : `representative: ${called(figure, chosen, width)} (task ${figure.numbers[chosen]})`;
+      return `<b>${called(figure, i, width)}</b><br>task ${figure.numbers[i]}, cell ${figure.cells[i]}<br>${itself}`;
+    });
+    const spokes = { x: [], y: [] }, stars = new Map();
+    figure.representatives.forEach((chosen, i) => {
+      spokes.x.push(x[i], x[chosen], null);
+      spokes.y.push(y[i], y[chosen], null);
+      stars.set(figure.cells[i], chosen);
+    });
+    const cells = [...stars.keys()], kept = [...stars.values()];
+    const hues = figure.cells.map(colour), shapes = figure.cells.map((cell) => SYMBOLS[Math.floor(cell / LOOK.colours.length) % SYMBOLS.length]);
+    return {
+      traces: [
+        { ...spokes, type: "scatter", mode: "lines", line: { color: "#c9c5ba", width: 1 }, hoverinfo: "skip" },
+        {
+          x, y, text, type: "scatter", mode: "markers", hovertemplate: "%{text}<extra></extra>",
+          marker: { color: hues, symbol: shapes, size: width < NARROW ? 6 : 8, opacity: 0.9, line: { color: "#ffffff", width: 0.8 } },
+        },
+        {
+          x: kept.map((i) => x[i]), y: kept.map((i) => y[i]), hovertext: kept.map((i) => text[i]), text: cells.map(String),
+          type: "scatter", mode: "markers+text", hovertemplate: "%{hovertext}<extra></extra>", textposition: "top center",
+          textfont: { size: width < NARROW ? 11 : 13, color: "#000000" }, cliponaxis: false,
+          marker: { symbol: "star", size: width < NARROW ? 13 : 17, color: cells.map(colour), line: { color: "#000000", width: 1.2 } },
+        },
+      ],
+      legend: [],
+      layout: layout(width, between(320, 0.66 * width, 560), {
+        hovermode: "closest", xaxis: axis(figure.axes[0]), yaxis: axis(figure.axes[1]),
+      }),
+    };
+  }
+
+  function blocks(cells) {
+    const found = [];
+    cells.forEach((cell, i) => {
+      if (i === 0 || cells[i - 1] !== cell) found.push({ cell, from: i, to: i });
+      found[found.length - 1].to = i;
+    });
+    return found;
+  }
+
+  function matrix(figure, width) {
+    const n = figure.names.length, steps = new Uint16Array(bytes(figure.values));
+    const value = (i, j) => (figure.largest * steps[i * n + j]) / figure.steps;
+    const tasks = figure.names.map((_, i) => {
+      const where = figure.cells ? `, cell ${figure.cells[i]}` : "";
+      return `${called(figure, i, width)} (task ${figure.numbers[i]}${where})`;
+    });
+    const rows = (entry) => tasks.map((_, i) => tasks.map((__, j) => entry(i, j)));
+    const joint = figure.directed ? "<br>under the policy of " : "<br>and ", measure = figure.directed ? "loss" : "distance";
+    const parts = figure.cells ? blocks(figure.cells) : [];
+    const edges = parts.slice(1).map((part) => part.from - 0.5);
+    const line = (x0, x1, y0, y1) => ({ type: "line", x0, x1, y0, y1, line: { color: "#d55e00", width: 1 } });
+    const shown = parts.filter((part) => (part.to - part.from + 1) / n > (width < NARROW ? 0.06 : 0.035));
+    const ticks = { tickvals: shown.map((part) => (part.from + part.to) / 2), ticktext: shown.map((part) => String(part.cell)), tickangle: 0 };
+    const ours = figure.cells ? ticks : {}, unit = figure.cells ? "cell" : "task";
+    const side = { showgrid: false, range: [-0.5, n - 0.5], constrain: "domain", ...ours };
+    return {
+      traces: [{
+        type: "heatmap", z: rows(value), text: rows((i, j) => `${tasks[i]}${joint}${tasks[j]}<br>${measure} ${figureOf(value(i, j))}`),
+        hovertemplate: "%{text}<extra></extra>", zmin: 0, zmax: figure.largest || 1, colorscale: NEAR_TO_FAR,
+        colorbar: { orientation: "h", thickness: 10, len: 0.9, y: -0.13, yanchor: "top", outlinewidth: 0, title: { text: measure, side: "bottom" } },
+      }],
+      legend: [],
+      layout: layout(width, width + 60, {
+        hovermode: "closest", shapes: edges.flatMap((at) => [line(-0.5, n - 0.5, at, at), line(at, at, -0.5, n - 0.5)]),
+        xaxis: axis(unit, side),
+        yaxis: axis(unit, { ...side, range: [n - 0.5, -0.5], scaleanchor: "x" }),
+      }),
+    };
+  }
+
+  const KINDS = { curves, shares, map, matrix };
+
+  // A gallery: one place, several figures.
+
+  class Gallery {
+    constructor(node) {
+      this.node = node;
+      this.plot = node.querySelector(".plot");
+      this.legend = node.querySelector(".legend");
+      this.choice = node.querySelector("select");
+      this.at = 0;
+      this.hidden = new Set();
+      this.width = 0; // 0: not drawn yet
+      if (this.choice) this.choice.addEventListener("change", () => choose(this, Number(this.choice.value)));
+    }
+
+    get figures() {
+      this.read ??= JSON.parse(document.getElementById(this.node.dataset.source).textContent);
+      return this.read;
+    }
+
+    show(index) {
+      this.at = index;
+      this.hidden.clear();
+      if (this.choice) this.choice.value = String(index);
+      const figure = this.figures[index];
+      this.node.querySelector("figcaption strong").textContent = figure.title;
+      this.node.querySelector("figcaption span").textContent = figure.summary;
+      if (this.width) this.draw(this.width);
+    }
+
+    draw(width) {
+      const figure = this.figures[this.at];
+      this.width = width;
+      try {
+        const drawn = KINDS[figure.kind](figure, width, this.hidden);
+        Plotly.react(this.plot, drawn.traces, drawn.layout, { displayModeBar: false, scrollZoom: false });
+        this.explain(drawn.legend);
+      } catch (error) {
+        this.plot.textContent = `This figure cannot be drawn here: ${error.message}`;
+      }
+    }
+
+    fit() {
+      const width = this.plot.clientWidth;
+      if (width && width !== this.width) this.draw(width);
+    }
+
+    explain(entries) {
+      const focused = [...this.legend.querySelectorAll("button")].indexOf(document.activeElement);
+      this.legend.replaceChildren(...entries.map((entry) => this.entry(entry)));
+      if (focused >= 0) this.legend.querySelectorAll("button")[focused]?.focus();
+    }
+
+    entry({ label, hue, strokes, filled }) {
+      const item = document.createElement("li"), button = document.createElement("button");
+      const shown = !this.hidden.has(label);
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(shown));
+      button.append(swatch(hue, strokes, filled), document.createTextNode(label));
+      button.addEventListener("click", () => {
+        this.hidden[shown ? "add" : "delete"](label);
+        this.draw(this.width);
+      });
+      item.append(button);
+      return item;
+    }
+  }
+
+  function swatch(hue, strokes, filled) {
+    const node = (name, given) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [key, value] of Object.entries(given)) made.setAttribute(key, value);
+      return made;
+    };
+    const box = node("svg", { width: filled ? 14 : 30, height: 12, "aria-hidden": "true" });
+    box.append(filled
+      ? node("rect", { x: 0, y: 0, width: 14, height: 12, fill: hue })
+      : node("line", { x1: 0, x2: 30, y1: 6, y2: 6, stroke: hue, "stroke-width": 2.5, "stroke-dasharray": strokes.join(" ") }));
+    return box;
+  }
+
+  const galleries = [...document.querySelectorAll(".gallery")].map((node) => new Gallery(node));
+
+  // Figures of one section that have the same title are about the same: they are chosen together.
+  function choose(gallery, index) {
+    const title = gallery.figures[index].title, section = gallery.node.closest("section");
+    gallery.show(index);
+    for (const other of galleries) {
+      if (other === gallery || !other.choice || other.node.closest("section") !== section) continue;
+      const same = other.figures.findIndex((figure) => figure.title === title);
+      if (same >= 0 && same !== other.at) other.show(same);
+    }
+  }
+
+  document.documentElement.classList.add("scripted");
+  const nodes = new Map(galleries.map((gallery) => [gallery.plot, gallery]));
+  let printing = false;
+
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      if (!printing) nodes.get(entry.target).fit();
+    }
+  }, { rootMargin: AHEAD });
+  const sized = new ResizeObserver((entries) => {
+    if (printing) return;
+    for (const entry of entries) {
+      const gallery = nodes.get(entry.target);
+      if (gallery.width) gallery.fit();
+    }
+  });
+  galleries.forEach((gallery) => {
+    seen.observe(gallery.plot);
+    sized.observe(gallery.plot);
+  });
+
+  const print = () => {
+    printing = true;
+    galleries.forEach((gallery) => gallery.draw(PRINTED[gallery.figures[gallery.at].kind]));
+  };
+  const back = () => {
+    printing = false;
+    galleries.forEach((gallery) => gallery.fit());
+  };
+  addEventListener("beforeprint", print);
+  addEventListener("afterprint", back);
+})();

@@ -1,0 +1,613 @@
+"""``oldhand report``: what is read, what is refused, and what the page holds; ``test_report_browser`` looks at it."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from made_up import HOSTILE, LABELS, write_reproduction
+
+import oldhand.report.payload
+from oldhand import ContinualTransfer, Repository, TabularMDP
+from oldhand.cli import main
+from oldhand.domains import coloured_grid
+from oldhand.errors import DamagedError, InvalidInputError, OldhandError
+from oldhand.report import read_page, write_report
+from oldhand.report.page import Curves, Gallery, Matrix, Page, Picture, Prose, Shares, Table, TaskMap
+from oldhand.report.payload import payload, thinned
+from oldhand.report.repository import run_curves, run_shares
+from oldhand.report.reproduction import PNG
+from oldhand.repository.streams import StoredRun
+
+PLOTLY = "* plotly.js v"
+HEAD = "label,episode,mean,deviation"
+TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, the text outside scripts and styles, and the scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.scripts, self._inside = "", [], ""
+        self.pieces: list[str] = []  # of text, between tags
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside = tag
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        if tag == self._inside:
+            self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            attributes, before = self.scripts[-1]
+            self.scripts[-1] = (attributes, before + data)
+        elif not self._inside:
+            self.text += data
+            self.pieces.append(data)
+
+    def tags(self) -> list[str]:
+        return [tag for tag, _ in self.elements]
+
+    def data(self) -> list[dict]:
+        """All figures."""
+        lists = [json.loads(text) for given, text in self.scripts if given.get("id", "").startswith("figures-")]
+        return [figure for figures in lists for figure in figures]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_reproduction(tmp_path / "out")
+
+
+@pytest.fixture
+def stocked(tmp_path):
+    """A repository in which a lifelong agent has met four tasks."""
+    path = tmp_path / "tasks.db"
+    with Repository(path) as repository:
+        agent = ContinualTransfer(
+            repository, episodes=250, recluster_every=2, rng=np.random.default_rng(0), clustering={"restarts": 2}
+        )
+        agent.run(TASKS)
+    return path
+
+
+def written(place: Path | str, tmp_path: Path) -> Elements:
+    return Elements(write_report(place, tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+def galleries(page: Page) -> list[Gallery]:
+    return [part for section in page.sections for part in section.parts if isinstance(part, Gallery)]
+
+
+def figures(page: Page, kind: type) -> list:
+    return [figure for gallery in galleries(page) for figure in gallery.figures if isinstance(figure, kind)]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def decoded(packed: str, dtype: str = "<f4") -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed), dtype)
+
+
+# A reproduction
+
+
+def test_a_folder_becomes_a_page_of_its_lowest_seed(tmp_path):
+    folder = write_reproduction(tmp_path / "out", seeds=(3, 11, 20))
+    (folder / "seed-3" / "reward-summary").mkdir()
+    (folder / "seed-3" / "useless").mkdir()
+    (folder / "seed-3" / "reward-summary" / "all-rewards.png").write_bytes(PNG + b"rest")
+    page = read_page(folder)
+    assert [section.heading for section in page.sections] == [
+        "Claims", "Coloured grid", "Windy corridor: clusters", "Reward summary",
+    ]  # fmt: skip
+    assert page.notes == (Prose("The figures show seed 3, the first of the run."),)
+    assert page.sections[-1].parts == (Picture("Reward summary: all rewards", PNG + b"rest"),)
+    assert [gallery.heading for gallery in galleries(page)[:4]] == [
+        "Learning curves", "Maps of the tasks", "Distances", "Who ran the episodes",
+    ]  # fmt: skip
+    assert [figure.title for figure in figures(page, Curves)[:2]] == ["Goal 0 of seed 3", "Goal 1 of seed 3"]
+    assert dict(page.facts)["Result"] == "2 of 3 claims held"
+
+
+def test_a_picture_is_in_the_page_and_what_is_none_is_refused(folder, tmp_path, monkeypatch):
+    place = folder / "seed-0" / "gains"
+    place.mkdir()
+    (place / "gains.png").write_bytes(PNG + b"rest")
+    page = write_report(folder, tmp_path / "page.html").read_text()
+    code = base64.b64encode(PNG + b"rest").decode()
+    assert page.count(f'<img src="data:image/png;base64,{code}" alt="Gains: gains">') == 1
+    (place / "gains.png").write_bytes(b"<svg onload=alert(1)>")
+    with pytest.raises(DamagedError, match=r"gains\.png is no picture, must be a PNG file"):
+        read_page(folder)
+    monkeypatch.setattr("oldhand.report.reproduction.MOST_PICTURE_BYTES", 10)
+    with pytest.raises(DamagedError, match=r"gains\.png has 21 bytes, must have at most 10"):
+        read_page(folder)
+
+
+def test_curves_are_those_of_the_file(folder):
+    (folder / "seed-0/coloured-grid/curves-goal-0.csv").write_text(
+        f'# title: A, "quoted" title\n{HEAD}\n"b, or c",1,2.5,0.5\n"b, or c",3,4,0\noptimal policy,1,9,0\n'
+    )
+    figure = figures(read_page(folder), Curves)[0]
+    assert figure.title == 'A, "quoted" title'
+    first, best = figure.lines
+    assert (first.label, first.reference, best.label, best.reference) == ("b, or c", False, "optimal policy", True)
+    np.testing.assert_array_equal([first.episode, first.mean, first.deviation], [[1, 3], [2.5, 4], [0.5, 0]])
+
+
+@pytest.mark.parametrize("first", ["", "# something else\n", "# title:  \n"])
+def test_a_figure_without_a_title_goes_by_its_file(folder, first):
+    path = folder / "seed-0/coloured-grid/curves-two-targets.csv"
+    path.write_text(f"{first}label,episode,mean,deviation\na,1,2,0\n")
+    assert "two targets" in [figure.title for figure in figures(read_page(folder), Curves)]
+
+
+def test_a_map_is_put_in_the_order_of_its_tasks(folder):
+    path = folder / "seed-0/coloured-grid/map-family-0.csv"
+    path.write_text("task,name,cell,representative,speed,mass\n1,b,0,0,3,4\n0,a,0,0,1,2\n2,c,1,2,5,6\n")
+    (folder / "seed-0/coloured-grid/distance-family-0.csv").write_text("0,1,2\n1,0,3\n2,3,0\n")
+    page = read_page(folder)
+    found = figures(page, TaskMap)[0]
+    assert (found.names, found.axes) == (("a", "b", "c"), ("speed", "mass"))
+    np.testing.assert_array_equal(found.points, [[1, 2], [3, 4], [5, 6]])
+    np.testing.assert_array_equal([found.cells, found.representatives], [[0, 0, 1], [0, 0, 2]])
+    assert figures(page, Matrix)[0].names == ("a", "b", "c")
+
+
+def test_a_matrix_travels_ordered_by_cell_and_comes_back_to_a_step(rng):
+    values = rng.random((5, 5)) * 7
+    cells = np.array([1, 0, 2, 0, 1])
+    figure = Matrix("distances", np.arange(5), tuple("abcde"), cells, values)
+    packed = payload(figure)
+    order = [1, 3, 0, 4, 2]
+    assert (packed["names"], packed["cells"], packed["numbers"]) == (list("bdaec"), [0, 0, 1, 1, 2], order)
+    back = decoded(packed["values"], "<u2").reshape(5, 5) * packed["largest"] / packed["steps"]
+    np.testing.assert_allclose(back, values[np.ix_(order, order)], atol=packed["largest"] / packed["steps"])
+
+
+def test_a_matrix_without_distances_or_without_a_map_is_drawn(folder):
+    place = folder / "seed-0/coloured-grid"
+    (place / "map-family-0.csv").unlink()
+    found = figures(read_page(folder), Matrix)[0]
+    assert found.cells is None
+    assert "cells are unknown" in payload(found)["summary"]
+    nothing = payload(Matrix("none", np.arange(2), ("a", "b"), np.zeros(2, np.int64), np.zeros((2, 2))))
+    assert not decoded(nothing["values"], "<u2").any()
+
+
+def test_long_lines_are_thinned_to_what_a_screen_shows():
+    assert thinned(7).tolist() == list(range(7))
+    kept = thinned(10_000)
+    assert (len(kept), kept[0], kept[-1]) == (400, 0, 9999)
+    assert np.ptp(np.diff(kept)) <= 1
+
+
+def test_claims_are_told_in_words(folder, tmp_path):
+    page = written(folder, tmp_path)
+    text = " ".join(page.text.split())
+    assert "held on 3 of 3 seeds" in text
+    assert "failed: held on 1 of 3 seeds" in text
+    assert "Failed with seeds 0, 2." in text
+    assert "What we think why: the paper does not say how the learner was set" in text
+    assert "11 to 13.9" in text
+    assert "Measurements with seed 0: 1 of 1 check held, 1 more measured" in text
+    assert page.pieces.count("yes (3 of 3 seeds)") == 2
+    assert page.pieces.count("no (0 of 3 seeds)") == 1
+    assert page.pieces.count("not judged") == 3
+    assert page.tags().count("details") == 3
+    assert 'class="quick"' not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_quick_run_says_so_at_every_claim(tmp_path):
+    page = written(write_reproduction(tmp_path / "out", quick=True), tmp_path)
+    assert sum(given.get("class") == "quick" for _, given in page.elements) == 3
+    assert "This was a quick run" in page.text
+
+
+def test_a_folder_with_claims_alone_says_that_there_are_no_figures(tmp_path):
+    page = written(write_reproduction(tmp_path / "out", experiments=(), seeds=(0,)), tmp_path)
+    assert page.data() == []
+    (tmp_path / "out/seed-0").mkdir()
+    page = written(tmp_path / "out", tmp_path)
+    assert "There are no figures" in page.text
+    assert page.tags().count("script") == 2  # neither figures nor plotly
+
+
+# What is refused
+
+
+def damage(folder: Path, name: str, old: str, new: str) -> None:
+    path = folder / "seed-0/coloured-grid" / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+MAP = "task,name,cell,representative,x,y\n"
+FILES = [
+    ("curves", f"{HEAD}\na,1,2,0\na,2,nan,0\n", "line 3: mean is 'nan', must be a finite number"),
+    ("curves", f"# title: x\n{HEAD}\na,1,1e999,0\n", "line 3: mean is '1e999'"),
+    ("curves", f"{HEAD}\na,1,2,-1\n", "line 2: deviation is '-1', must be a finite number of at least 0"),
+    ("curves", f"{HEAD}\na,2,2,0\na,2,2,0\n", "line 3: episode is 2, must be above the one before it"),
+    ("curves", f"{HEAD}\na,1,2\n", "line 2: there are 3 values, must be 4"),
+    ("curves", f"{HEAD}\n", "line 1: there is nothing under the head"),
+    ("curves", "", "line 1: there is nothing in it"),
+    ("curves", "label,mean\na,1\n", "line 1: the head is 'label,mean', must begin with 'label,episode"),
+    ("curves", f"{HEAD},more\na,1,2,0,5\n", "line 2: there are 5 values, must be 4"),
+    ("curves", f'{HEAD}\n"a,1,2,0\n', "line 2: is not CSV"),
+    ("curves", HEAD + "\n" + "".join(f"{i},1,2,0\n" for i in range(101)), "line 102: this is the 101th label"),
+    ("shares", "arm,episode,share\na,1,1.2\n", "line 2: share is '1.2', must be a finite number in 0 .. 1"),
+    ("shares", "arm,episode,share\na,1,0.7\nb,1,0.7\n", "line 3: the shares at episode 1 add up to 1.4, must be 1"),
+    ("shares", "arm,episode,share\na,1,0.7\na,2,0.7\nb,1,0.1\n", "line 4: the episodes of 'b' differ"),
+    ("map", f"{MAP}0,a,7,0,1,1\n", "line 2: cell is '7', must be a whole number in 0 .. 0"),
+    ("map", f"{MAP}0,a,-1,0,1,1\n", "line 2: cell is '-1'"),
+    ("map", f"{MAP}0,a,0,1,1,1\n", "line 2: representative is '1', must be a whole number in 0 .. 0"),
+    ("map", f"{MAP}0,a,0,0,1,1\n0,b,0,0,1,1\n", "line 3: task 0 is there twice"),
+    ("map", f"{MAP}0,a,0,0,1,1\n1,b,0,1,1,1\n", "line 3: representative of cell 0 is 1, must be 0 as above"),
+    ("map", f"{MAP}0,a,0,0,1,inf\n", "line 2: y is 'inf', must be a finite number"),
+    ("map", "task,name,cell,representative,x\n0,a,0,0,1\n", "line 1: 1 coordinates are named, must be 2"),
+    ("distance", "# title: d\n0,1\n1\n", "line 3: there are 1 values, must be 2: the matrix is square"),
+    ("distance", "0,1\n-1,0\n", "line 2: a distance is '-1'"),
+    ("distance", "0,x\n1,0\n", "line 1: a distance is 'x'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "sentence"), FILES)
+def test_a_damaged_figure_is_refused_by_file_and_line(folder, tmp_path, kind, content, sentence):
+    path = folder / f"seed-0/coloured-grid/{kind}-odd.csv"
+    path.write_text(content)
+    with pytest.raises(DamagedError, match=re.escape(f"{path}, {sentence}")):
+        write_report(folder, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_bytes_that_are_no_text_and_a_matrix_of_another_size_are_refused(folder):
+    path = folder / "seed-0/coloured-grid/distance-family-1.csv"
+    path.write_text("0\n")
+    with pytest.raises(
+        DamagedError, match=r"distance-family-1.csv, line 1: there are 1 rows, must be 12 as in the map"
+    ):
+        read_page(folder)
+    path.write_bytes(b"0,1\n1,\xff\n")
+    with pytest.raises(DamagedError, match=r"distance-family-1.csv, line 2: is not text in UTF-8"):
+        read_page(folder)
+
+
+def test_a_huge_file_is_not_read(folder):
+    path = folder / "seed-0/coloured-grid/curves-goal-0.csv"
+    os.truncate(path, 2**27)
+    with pytest.raises(DamagedError, match=r"curves-goal-0.csv has 134,217,728 bytes, must have at most"):
+        read_page(folder)
+
+
+CHANGES = [
+    (("schema",), 2, "schema is 2, must be 1"),
+    (("mode",), "some", "mode is some, must be one of full, quick"),
+    (("seeds",), [0, True, 2], "seeds is"),
+    (("seeds",), [], "seeds is"),
+    (("claims",), {}, "claims is .*must be a list"),
+    (("claims", 0), 5, r"claims\[0\] must be an object"),
+    (("claims", 0, "held"), [True], r"claims\[0\].held is .*must be true or false for each of the 3 seeds"),
+    (("claims", 2, "reproduced"), True, r"claims\[2\].reproduced is True, must be false: it held with 1 of 3 seeds"),
+    (("claims", 0, "sentence"), None, r"claims\[0\].sentence is None, must be text"),
+    (("claims", 0, "checks", 1, "value"), "x", r"claims\[0\].checks\[1\].value is x, must be a finite number"),
+    (("experiments",), {"coloured-grid": 1}, "experiments is .*, must be the titles of experiments by name"),
+    (("claims", 0, "checks", 1, "low"), "1", r"claims\[0\].checks\[1\].low is 1, must be a finite number"),
+    (("claims", 0, "checks", 1, "high"), 10**400, r"claims\[0\].checks\[1\].high is 1"),
+    (("claims", 0, "checks", 1, "held"), 1, r"claims\[0\].checks\[1\].held is 1, must be true or false"),
+    (
+        ("claims", 0, "checks_held"),
+        [1],
+        r"claims\[0\].checks_held is \[1\], must be a number of seeds or null for each",
+    ),
+    (("claims", 0, "checks_held"), [4, 0], r"claims\[0\].checks_held is \[4, 0\], must be"),
+    (("claims", 0, "checks", 1, "value"), float("nan"), "is not JSON: NaN is no number"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "sentence"), CHANGES)
+def test_damaged_claims_are_refused_by_field(folder, place, value, sentence):
+    path = folder / "claims.json"
+    content = json.loads(path.read_text())
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(OldhandError, match=f"claims.json: {sentence}|claims.json {sentence}"):
+        read_page(folder)
+
+
+def test_a_check_that_measured_nothing_says_so(folder, tmp_path):
+    path = folder / "claims.json"
+    content = json.loads(path.read_text())
+    content["claims"][0]["checks"][1]["value"] = None
+    path.write_text(json.dumps(content))
+    assert "<td>cells found</td><td>not judged</td>" in write_report(folder, tmp_path / "page.html").read_text()
+    assert read_page(folder).sections[0].parts[0].claims[0].checks[1].value is None
+
+
+def test_a_missing_field_and_broken_json_are_refused(folder):
+    path = folder / "claims.json"
+    content = json.loads(path.read_text())
+    del content["claims"][1]["id"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DamagedError, match=r"claims\[1\].id is missing"):
+        read_page(folder)
+    path.write_text('{"schema": 1,\n oops}')
+    with pytest.raises(DamagedError, match=r"claims.json, line 2: is not JSON"):
+        read_page(folder)
+
+
+# The page
+
+
+def test_nothing_from_the_data_becomes_markup(tmp_path):
+    folder = write_reproduction(tmp_path / "out", name=HOSTILE)
+    content = json.loads((folder / "claims.json").read_text())
+    content["machine"] = content["claims"][0]["sentence"] = content["claims"][0]["checks"][0]["name"] = HOSTILE
+    content["version"] = "\ud800 \0 <!-- <script>"
+    (folder / "claims.json").write_text(json.dumps(content))
+    damage(folder, "curves-goal-0.csv", "# title: Goal 0", f"# title: {HOSTILE}")
+    page = written(folder, tmp_path)
+    assert "img" not in page.tags()
+    assert not any(name.startswith("on") for _, given in page.elements for name in given)
+    assert HOSTILE in page.text
+    drawn = page.data()
+    assert drawn[0]["title"] == f"{HOSTILE} of seed 0"  # the JSON came through whole
+    assert any(name.startswith(HOSTILE) for figure in drawn for name in figure.get("names", ()))
+    assert all("<" not in text for given, text in page.scripts if given.get("type") == "application/json")
+
+
+def test_the_control_of_that_test_can_fail():
+    assert "img" in Elements(f"<p>{HOSTILE}</p>").tags()
+    assert "img" in Elements(f'<script type="application/json">"{HOSTILE}"</script>').tags()
+
+
+def test_plotly_is_there_once_and_only_known_scripts_may_run(folder, tmp_path):
+    page = written(folder, tmp_path)
+    raw = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert raw.count(PLOTLY) == 1
+    programs = [text for given, text in page.scripts if given.get("type") is None]
+    assert len(programs) == 2
+    policy = next(given["content"] for tag, given in page.elements if given.get("http-equiv"))
+    for text in programs:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe-eval" not in policy
+    assert not any(given.get("src") or (tag == "link") for tag, given in page.elements)
+    assert all(given["href"].startswith("#") for tag, given in page.elements if tag == "a")
+
+
+def test_the_page_can_be_read_without_eyes_and_without_scripts(folder, tmp_path):
+    page = written(folder, tmp_path)
+    tags = page.tags()
+    assert tags.count("h1") == 1
+    assert [tag for tag in tags if re.fullmatch("h[1-6]", tag)][:3] == ["h1", "h2", "h2"]
+    plots = [given for _, given in page.elements if given.get("class") == "plot"]
+    ids = {given["id"] for _, given in page.elements if given.get("id")}
+    assert len(plots) == 8
+    assert all(given["role"] == "img" and given["aria-labelledby"] in ids for given in plots)
+    chosen = [given["for"] for tag, given in page.elements if tag == "label"]
+    assert chosen == [given["id"] for tag, given in page.elements if tag == "select"]
+    assert len(ids) == sum("id" in given for _, given in page.elements)  # none is there twice
+    assert "noscript" in tags
+    assert f"{LABELS[0]} (" in page.text  # what a curve comes to is told in words
+
+
+def test_a_full_reproduction_stays_below_12_mb(tmp_path):
+    folder = write_reproduction(
+        tmp_path / "out", experiments=("a", "b", "c", "d"), n_figures=3, n_tasks=300, n_points=500, seeds=(0,),
+        n_claims=14, n_checks=30,
+    )  # fmt: skip
+    for i in range(7):  # as many curves as there will be
+        for experiment in "abcd":
+            source = (folder / f"seed-0/{experiment}/curves-goal-0.csv").read_bytes()
+            (folder / f"seed-0/{experiment}/curves-more-{i}.csv").write_bytes(source)
+    out = write_report(folder, tmp_path / "report.html")
+    assert 4e6 < out.stat().st_size < 12e6
+
+
+# A repository
+
+
+def test_a_repository_becomes_a_page(stocked, tmp_path):
+    with Repository(stocked) as repository:
+        clustering, runs = repository.clustering(), repository.runs()
+        ids = [record.id for record in repository.records()]
+    page = read_page(stocked)
+    facts = dict(page.facts)
+    assert facts["Tasks"] == "4"
+    assert facts["Policies kept"] == f"{clustering.n_clusters} for 4 tasks"
+    assert facts["Mean radius"] == f"{clustering.mean_radius:.4g}"
+    assert facts["Cost"].startswith(f"{clustering.cost:.4g}")
+    table = next(part for part in page.sections[0].parts if isinstance(part, Table))
+    assert len(table.rows) == clustering.n_clusters
+    assert sum(int(row[3]) for row in table.rows) == 4
+    assert table.rows[0][2] == str(ids[clustering.representatives[0]])
+    (drawn,), (matrix,) = figures(page, TaskMap), figures(page, Matrix)
+    assert drawn.numbers.tolist() == matrix.numbers.tolist() == ids
+    np.testing.assert_array_equal(drawn.representatives, clustering.representatives[clustering.labels])
+    np.testing.assert_array_equal(matrix.values, clustering.distance)
+    assert [figure.title.split(":")[0] for figure in figures(page, Curves)] == [f"Run {run.id}" for run in runs[::-1]]
+    assert len(figures(page, Shares)) == 4
+    assert written(stocked, tmp_path).tags().count("figure") == 4
+
+
+def test_an_empty_repository_says_what_to_do(tmp_path):
+    with Repository(tmp_path / "new.db") as repository:
+        page = written(tmp_path / "new.db", tmp_path)
+        assert "No tasks yet: oldhand repo add" in page.text
+        assert "No runs yet: oldhand continual" in page.text
+        repository.add(TASKS[0])
+    page = written(tmp_path / "new.db", tmp_path)
+    assert "No clustering yet: oldhand repo cluster" in page.text
+    assert page.data() == []
+
+
+def test_tasks_that_came_or_went_since_the_clustering_are_spoken_of(stocked, tmp_path):
+    with Repository(stocked) as repository:
+        repository.add(coloured_grid.task([0.2, 0.9], size=4))
+        assert "1 task came after the latest clustering and is not shown." in written(stocked, tmp_path).text
+        repository.remove(repository.records()[0].id)
+    assert "The latest clustering cannot be shown: clustering" in written(stocked, tmp_path).text
+
+
+def test_a_name_in_a_repository_is_text(tmp_path):
+    with Repository(tmp_path / "tasks.db") as repository:
+        for i, weights in enumerate(([1, 1], [1, 0.1])):
+            repository.add(named(weights, i))
+        repository.cluster(rng=np.random.default_rng(0), n_clusters=1, restarts=1, iterations=100)
+    page = written(tmp_path / "tasks.db", tmp_path)
+    assert "img" not in page.tags()
+    assert HOSTILE in page.text
+
+
+def named(weights, i):
+    task = coloured_grid.task(weights, size=4)
+    return TabularMDP(
+        task.next_state, task.reward, gamma=task.gamma, terminated=task.terminated, horizon=task.horizon,
+        name=f"{HOSTILE}{i}",
+    )  # fmt: skip
+
+
+def stored(returns, arms, **changes) -> StoredRun:
+    given = {
+        "id": 7, "stream_id": 1, "position": 4, "name": "grid", "task_id": 5, "task_digest": "", "value": 2.0,
+        "value_now": 2.0, "n_sources": 12, "evaluation_episodes": 0,
+    } | changes  # fmt: skip
+    return StoredRun(**given, returns=np.asarray(returns, float), arms=np.asarray(arms))
+
+
+def test_a_run_is_windowed_to_100_points(rng):
+    arms = rng.integers(13, size=1234)
+    run = stored(np.arange(1234), arms)
+    curves, shares = run_curves(run), run_shares(run)
+    line, level = curves.lines
+    assert len(line.episode) == len(shares.episode) == 95  # 13 episodes each, the last fewer
+    assert line.mean[0] == np.arange(13).mean()
+    assert line.deviation[0] == np.arange(13).std()
+    assert level.reference
+    assert set(level.mean) == {2.0}
+    assert curves.title == "Run 7: grid, task 5 of stream 1"
+    assert shares.arms[0].label == "learner"
+    assert shares.arms[0].share[0] == (arms[:13] == 12).mean()
+    assert [arm.label for arm in shares.arms][-1] == "the others (5)"
+    np.testing.assert_allclose(sum(arm.share for arm in shares.arms), 1)
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        (stored([1, np.inf], [0, 0]), "runs 7: a return is not finite"),
+        (stored([1, 2], [0, 13]), "runs 7: an arm is 13, must be in 0 .. 12"),
+        (stored([1, 2], [0]), "runs 7: there are 2 returns and 1 arms"),
+        (stored([], []), "runs 7: there are 0 returns"),
+    ],
+)
+def test_a_run_that_makes_no_sense_is_refused(run, sentence):
+    def both(run):
+        return run_curves(run), run_shares(run)
+
+    with pytest.raises(DamagedError, match=re.escape(sentence)):
+        both(run)
+
+
+def test_of_many_runs_the_newest_are_shown(stocked, monkeypatch):
+    monkeypatch.setattr(oldhand.report.repository, "MOST_RUNS", 3)
+    page = read_page(stocked)
+    assert len(figures(page, Curves)) == 3
+    assert "the newest 3 of 4 runs" in page.sections[-1].parts[0].text
+
+
+# Writing, and the command
+
+
+def test_a_report_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
+    out = tmp_path / "new" / "report.html"
+    first = write_report(folder, out).read_bytes()
+    assert write_report(folder, out).read_bytes() == first
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(InvalidInputError, match=r"report.html cannot be written: No space left on device"):
+        write_report(folder, out)
+    assert out.read_bytes() == first
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_the_command_says_where_the_page_is(folder, tmp_path):
+    out = tmp_path / "page.html"
+    result = run(folder, "--out", out)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert re.fullmatch(rf"report: {re.escape(str(out))} \(\d+\.\d MB\)\n", result.stdout)
+    result = run(folder, "--out", out, "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("place", "out", "sentence"),
+    [
+        ("empty", "page.html", "empty is a folder without claims.json: give what `oldhand reproduce` wrote"),
+        ("nowhere.db", "page.html", "there is no repository at"),
+        ("notes.txt", "page.html", "is not a repository"),
+        ("out", "out", "out is a folder, must be a file"),
+        ("out", "tasks.db", "tasks.db is no page, must end in .html"),
+        ("out", "notes.txt/page.html", "cannot be written"),
+        ("mysql://host/name", "page.html", "must begin with postgresql://"),
+    ],
+)
+def test_an_error_is_one_line(folder, tmp_path, place, out, sentence):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("these are notes\n" * 100)
+    result = run(place if "://" in place else tmp_path / place, "--out", tmp_path / out)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert sentence in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_plotly_it_says_what_to_install(folder, tmp_path, monkeypatch):
+    ordinary = builtins.__import__
+
+    def refuse(name, *arguments, **options):
+        if name.split(".")[0] == "plotly":
+            raise ImportError(name)
+        return ordinary(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    result = run(folder, "--out", tmp_path / "page.html")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: a report needs plotly, which is not installed: pip install 'oldhand[report]'\n"
+
+
+def test_plotly_is_not_imported_before_it_is_needed():
+    script = "import sys, oldhand.cli, oldhand.report\nassert 'plotly' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

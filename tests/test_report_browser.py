@@ -1,0 +1,178 @@
+"""The report in a browser: drawn, readable on a phone and on paper, silent on the network."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from made_up import HOSTILE, write_reproduction
+
+from oldhand.report import write_report
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at")
+KINDS = ("curves", "map", "matrix", "shares")
+DRAWN = ".plot .main-svg"
+NAME = f"{HOSTILE}<b>x</b>"  # plotly would set the x in bold
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    folder = write_reproduction(place / "out", experiments=("coloured-grid",), n_tasks=14, seeds=(0,), name=NAME)
+    return write_report(folder, place / "report.html")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, page_file) -> Iterator:
+    """A function that opens the page with some settings of the browser; nothing may go wrong on it until the end."""
+    contexts, complaints = [], []
+
+    def open_page(file=page_file, **settings):
+        context = browser.new_context(**({"viewport": {"width": 1100, "height": 900}} | settings))
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("request", lambda request: request.url == file.as_uri() or complaints.append(request.url[:80]))
+        page.goto(file.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def plot(page, kind: str):
+    """The plot of a kind, drawn."""
+    found = page.locator(f"figure.{kind}")
+    found.scroll_into_view_if_needed()
+    found.locator(DRAWN).first.wait_for()
+    return found
+
+
+def overflow(page) -> int:
+    """By how much the content is wider than the screen, whatever scale the phone would choose for it."""
+    return page.evaluate("document.documentElement.scrollWidth") - page.viewport_size["width"]
+
+
+def test_figures_are_drawn_when_they_come_into_view(opened):
+    page = opened()
+    last = page.locator("figure.shares")
+    assert last.locator(DRAWN).count() == 0  # far below
+    curves = plot(page, "curves")
+    assert curves.locator(".scatterlayer .js-line").count() == 5
+    assert curves.locator(".legend button").all_text_contents()[-1] == "optimal policy"
+    assert plot(page, "map").locator(".scatterlayer .trace").nth(1).locator("path.point").count() == 14
+    assert plot(page, "matrix").locator(".heatmaplayer image").count() == 1
+    assert plot(page, "shares").locator(".scatterlayer .js-fill").count() == 7
+    assert page.locator("img").count() == 0
+
+
+def test_a_point_of_the_map_tells_its_task_cell_and_representative(opened):
+    drawn = plot(opened(), "map")
+    points = drawn.locator(".scatterlayer .trace").nth(1).locator("path.point")
+    told = set()
+    for i in range(points.count()):
+        points.nth(i).hover(force=True)
+        drawn.locator(".hoverlayer .hovertext").wait_for()
+        told.add(" ".join(drawn.locator(".hoverlayer .hovertext tspan").all_text_contents()))
+    assert all(re.search(r"task \d+, cell \d+ representative: ", text) for text in told), told
+    assert any(re.search(r"representative: .*\(task \d+\)", text) for text in told)
+    assert all(text.startswith(f"{NAME} ") for text in told)  # as it is written
+
+
+def test_the_select_and_the_legend_change_the_figure(opened):
+    page = opened()
+    curves = plot(page, "curves")
+    line = curves.locator(".scatterlayer .js-line").first
+    before = line.get_attribute("d")
+    page.get_by_label("Show one of 2").first.select_option("Goal 1 of seed 0")
+    assert line.get_attribute("d") != before
+    assert curves.locator("figcaption strong").text_content() == "Goal 1 of seed 0"
+    assert page.locator("#choice-3").input_value() == "1"  # the shares of the same title follow
+    button = curves.locator(".legend button").first
+    button.click()
+    assert curves.locator(".scatterlayer .js-line").count() == 4
+    assert curves.locator(".legend button").first.get_attribute("aria-pressed") == "false"
+    curves.locator(".legend button").first.click()
+    assert curves.locator(".scatterlayer .js-line").count() == 5
+
+
+def test_a_phone_shows_all_without_scrolling_sideways(opened):
+    page = opened(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    for kind in KINDS:
+        box = plot(page, kind).locator(DRAWN).first.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
+    page.locator("summary").first.click()
+    unit = page.locator("details td").nth(4)
+    assert unit.text_content() == "points of score"
+    assert unit.bounding_box()["height"] < 130  # words stay whole: the table scrolls in its box
+    assert overflow(page) == 0
+    page.evaluate("document.querySelector('h1').style.width = '500px'")
+    assert overflow(page) > 0  # the measure can fail
+
+
+def test_words_without_end_do_not_widen_the_page(opened, tmp_path):
+    long = "w" * 300
+    folder = write_reproduction(tmp_path / "out", experiments=(long[:200],), n_tasks=14, seeds=(0,), name=long)
+    content = json.loads((folder / "claims.json").read_text())
+    content["machine"] = content["claims"][0]["sentence"] = content["claims"][0]["checks"][0]["name"] = long
+    (folder / "claims.json").write_text(json.dumps(content))
+    curves = folder / f"seed-0/{long[:200]}/curves-goal-0.csv"
+    curves.write_text(curves.read_text().replace("reuse", long).replace("Goal", long))
+    file = write_report(folder, tmp_path / "report.html")
+    for width in (360, 1000):
+        page = opened(file, viewport={"width": width, "height": 740})
+        for kind in KINDS:
+            plot(page, kind)
+        page.locator("summary").first.click()
+        assert overflow(page) == 0
+
+
+def test_paper_holds_every_figure(opened):
+    page = opened()
+    assert page.locator(DRAWN).count() == 0
+    pdf = page.pdf(format="A4", print_background=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) in range(2, 6)
+    assert page.locator("figure", has=page.locator(DRAWN)).count() == 4
+    assert b"/Subtype /Image" in pdf  # the matrix
+    strokes = sum(drawing.count(b"\nS\n") + drawing.count(b" S\n") for drawing in streams(pdf))
+    assert strokes > 20  # curves and axes
+    page.locator("figure.curves").scroll_into_view_if_needed()
+    assert page.locator("figure.curves " + DRAWN).first.bounding_box()["width"] > 700  # back to the screen's width
+
+
+def streams(pdf: bytes) -> list[bytes]:
+    """What a PDF holds in compressed streams."""
+    found = []
+    for packed in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
+        try:
+            found.append(zlib.decompress(packed))
+        except zlib.error:
+            continue
+    return found
+
+
+def test_without_scripts_the_page_says_what_is_missing(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator("noscript p").is_visible()
+    assert page.get_by_text("held on 1 of 1 seed").first.is_visible()
