@@ -1,6 +1,6 @@
 """docs/reproduction.md from a reproduction on ten seeds: the claims table and the figures.
 
-oldhand reproduce --seeds 10 --out ten-seeds && python -m benchmarks.reproduction ten-seeds
+oldhand reproduce --seed 100 --seeds 10 --out ten-seeds && python -m benchmarks.reproduction ten-seeds
 """
 
 from __future__ import annotations
@@ -50,27 +50,28 @@ def run(folder: str) -> None:
     )
     header = "claim | held on | measured: first seed (95% interval); least to most of all seeds"
     write_table("claims", intro, header, [_line(claim, n) for claim in told["claims"]], PAGE)
-    _write_scores(out, told["seeds"])
+    _write_scores("scores", out, told["seeds"], "algorithm-comparison/numbers.csv", "algorithm", "clustering")
+    _write_scores("corrections", out, told["seeds"], "corrections/corrections.csv", "variant")
+    _write_scores("useless", out, told["seeds"], "useless-sources/numbers.csv", "algorithm")
     _copy_table("complex", "Cumulative reward of 10,000 episodes, first seed:", first / "complex-domain" / "table.csv")
-    _copy_table("corrections", "First seed:", first / "corrections" / "corrections.csv")
 
 
-def _write_scores(out: Path, seeds: list[int]) -> None:
-    """The score of each algorithm in each setting: mean, least and most of all seeds."""
+def _write_scores(section: str, out: Path, seeds: list[int], file_name: str, *names: str) -> None:
+    """The score in each setting, by the columns ``names``: mean, least and most of all seeds."""
     found: dict[str, dict[str, list[float]]] = {}
     for seed in seeds:
-        with (out / f"seed-{seed}" / "algorithm-comparison" / "numbers.csv").open(encoding="utf-8", newline="") as file:
+        with (out / f"seed-{seed}" / file_name).open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                name = ", ".join(filter(None, (row["algorithm"], row["clustering"])))
+                name = ", ".join(filter(None, (row[name] for name in names)))
                 found.setdefault(name, {}).setdefault(row["setting"], []).append(float(row["score"]))
-    lines = [
-        f"| {name} | "
-        + " | ".join(f"{sum(s) / len(s):.0f} ({min(s):.0f} .. {max(s):.0f})" for s in scores.values())
-        + " |"
-        for name, scores in found.items()
-    ]
-    settings = next(iter(found.values()))
-    write_table("scores", "Score, mean (least .. most) of the seeds:", " | ".join(["", *settings]), lines, PAGE)
+    lines = []
+    for name, scores in found.items():
+        cells = (f"{sum(s) / len(s):.0f} ({min(s):.0f} .. {max(s):.0f})" for s in scores.values())
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    heads = (re.sub(r" previous tasks, (\d) targets?", r" / \1", name) for name in next(iter(found.values())))
+    write_table(
+        section, f"Score, mean (least .. most) of the {len(seeds)} seeds:", " | ".join(["", *heads]), lines, PAGE
+    )
 
 
 def _copy_table(section: str, intro: str, path: Path) -> None:
@@ -81,7 +82,9 @@ def _copy_table(section: str, intro: str, path: Path) -> None:
 
 
 def _short(cell: str) -> str:
-    return f"{float(cell):.4g}" if re.fullmatch(r"-?\d+\.\d+(e[+-]\d+)?", cell) else cell
+    if not re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?", cell):
+        return cell
+    return f"{float(cell):,.0f}" if abs(float(cell)) >= 1000 else f"{float(cell):.4g}"
 
 
 def _line(claim: dict[str, Any], n: int) -> str:
@@ -95,8 +98,8 @@ def _line(claim: dict[str, Any], n: int) -> str:
         texts.append(f"and {len(against) - SHOWN} more that failed")
     if not against and len(checks) > SHOWN:
         texts.append(f"and {len(checks) - SHOWN} more")
-    if against:
-        texts.append(f"the other {len(judged) - len(against)} checks held")
+    if against and len(judged) > len(against):
+        texts.append(f"{len(judged) - len(against)} other checks held on at least 9")
     why = f"<br>*Why, we think:* {claim['reason']}" if claim["reason"] else ""
     return f"| **{claim['id']}**<br>{claim['sentence']}{why} | {verdict} | {';<br>'.join(texts)} |"
 

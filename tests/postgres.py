@@ -158,7 +158,7 @@ def start(folder: Path | str, *options: str) -> Server:
 def _binary(name: str) -> Path:
     """A program of the wheel, found without importing it: its import leaves files and warnings behind."""
     spec = importlib.util.find_spec("pgserver")
-    assert spec is not None, "the wheel pgserver is not installed: pip install 'oldhand[dev]'"
+    assert spec is not None, "the wheel pgserver is not installed: pip install pgserver"
     assert spec.origin is not None
     return Path(spec.origin).parent / "pginstall" / "bin" / name
 

@@ -341,9 +341,7 @@ def test_a_missing_package_is_named(backend, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InvalidInputError) as caught:
         parallel.run(abs, [1], backend=backend)
-    assert str(caught.value) == (
-        f"backend is {backend!r}, which needs the package {package}: pip install 'oldhand[{backend}]'"
-    )
+    assert str(caught.value) == (f"backend is {backend!r}, which needs the package {package}: pip install {package}")
 
 
 @pytest.mark.parametrize("call", [

@@ -565,7 +565,7 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
     out = tmp_path / "page.html"
     result = run(folder, "--out", out)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert re.fullmatch(rf"report: {re.escape(str(out))} \(\d+\.\d MB\)\n", result.stdout)
+    assert re.fullmatch(rf"report: {re.escape(str(out))} \([\d,]+ kB\)\n", result.stdout)
     result = run(folder, "--out", out, "--quiet")
     assert (result.exit_code, result.output) == (0, "")
 
@@ -574,7 +574,7 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
     ("place", "out", "sentence"),
     [
         ("empty", "page.html", "empty is a folder without claims.json: give what `oldhand reproduce` wrote"),
-        ("nowhere.db", "page.html", "there is no repository at"),
+        ("nowhere.db", "page.html", "there is neither a reproduction folder nor a repository at"),
         ("notes.txt", "page.html", "is not a repository"),
         ("out", "out", "out is a folder, must be a file"),
         ("out", "tasks.db", "tasks.db is no page, must end in .html"),
@@ -605,7 +605,7 @@ def test_without_plotly_it_says_what_to_install(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     result = run(folder, "--out", tmp_path / "page.html")
     assert result.exit_code == 1
-    assert result.stderr == "Error: a report needs plotly, which is not installed: pip install 'oldhand[report]'\n"
+    assert result.stderr == "Error: a report needs plotly, which is not installed: pip install plotly\n"
 
 
 def test_plotly_is_not_imported_before_it_is_needed():

@@ -32,4 +32,4 @@ def report(place: str, out: Path, quiet: bool) -> None:
 
     written = write_report(place, out)
     if not quiet:
-        click.echo(f"report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
+        click.echo(f"report: {written} ({written.stat().st_size / 1e3:,.0f} kB)")

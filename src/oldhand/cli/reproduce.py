@@ -63,44 +63,49 @@ def reproduce(
             names, out=out, seeds=range(seed, seed + seeds), quick=quick, n_jobs=jobs, backend=backend, progress=watched
         )
     except KeyboardInterrupt:
-        click.echo(f"interrupted: what is done is kept in {out / 'units'}, the same command goes on", err=True)
+        done = len(list((out / "units").glob("*.npz")))
+        kept = f"{done} settings are done and kept in {out / 'units'}"
+        click.echo(f"interrupted: {kept}; the same command goes on", err=True)
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
+    if found.replaced:
+        kept = f"what it had run is kept in {out / 'units'}"
+        click.echo(f"the tables and figures of an earlier reproduction in {out} made way; {kept}", err=True)
     if as_json:
         speech.say_json({"out": str(found.out), "mode": found.mode, "seeds": list(found.seeds), "claims": found.claims})
         return
     for claim in found.claims:
-        _say_claim(claim, quick)
+        _say_claim(claim, found.seeds[0], quick)
     click.echo(f"{_count(found, quick)}\ntables and figures: {found.out}; a page of them: oldhand report {found.out}")
 
 
 def _count(found: Any, quick: bool) -> str:
-    good, n = sum(claim["reproduced"] for claim in found.claims), len(found.claims)
+    good, n = sum(bool(claim["reproduced"]) for claim in found.claims), len(found.claims)
     if quick:
-        return f"quick: {good} of {n} claims held in a few runs; nothing is judged"
+        return f"quick: {n} claims looked at in a few runs, none judged"
     if len(found.seeds) < 10:
         return f"{good} of {n} claims held (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)"
     return f"{good} of {n} claims reproduced on {len(found.seeds)} seeds"
 
 
-def _say_claim(claim: dict[str, Any], quick: bool) -> None:
+def _say_claim(claim: dict[str, Any], first: int, quick: bool) -> None:
     """Verdict and sentence, then the figures that speak against it, or a few of those that speak for it."""
     held, n = sum(claim["held"]), len(claim["held"])
-    failed = "not held" if quick else "FAILED"
-    count = f" on {held} of {n} seeds" if n > 1 else ""
-    click.echo(f"{claim['id']}: {'quick, ' if quick else ''}{'held' if claim['reproduced'] else failed}{count}")
+    verdict = "quick, not judged" if quick else "held" if claim["reproduced"] else "FAILED"
+    count = f", held on {held} of {n} seeds; seed {first}:" if n > 1 and not quick else ""
+    click.echo(f"{claim['id']}: {verdict}{count}")
     _say(claim["sentence"])
-    against = [check for check in claim["checks"] if check["held"] is False]
+    against = [check for check in claim["checks"] if check["held"] is False and not quick]
     shown = against or claim["checks"][:SHOWN]
     for check in shown:
-        mark = {True: "yes", False: "NO", None: ""}[check["held"]]
+        mark = "" if quick else {True: "yes", False: "NO", None: ""}[check["held"]]
         wanted = f", wanted {check['wanted']}" if check["wanted"] else ""
         spread = "" if check["low"] is None else f" ({_figure(check['low'])} .. {_figure(check['high'])})"
         _say(f"{mark:<4}{check['name']}: {_figure(check['value'])}{spread} {check['unit']}{wanted}")
     if len(claim["checks"]) > len(shown):
         _say(f"    and {len(claim['checks']) - len(shown)} more in claims.json")
-    if claim["reason"] and not quick:
+    if claim["reason"]:
         _say(f"why, we think: {claim['reason']}")
     click.echo("")
 

@@ -93,9 +93,7 @@ class TensorBoard(_Closing):
             from tensorboard.compat.proto.summary_pb2 import Summary
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
-            raise InvalidInputError(
-                f"TensorBoard: tensorboard is missing ({error}): pip install 'oldhand[tensorboard]'"
-            ) from None
+            raise InvalidInputError(f"TensorBoard: tensorboard is missing ({error}): pip install tensorboard") from None
         self._proto, self._summary = Proto, Summary
         self._replaced = list(Path(folder).glob(f"events.out.tfevents.*{self.SUFFIX}"))
         try:

@@ -175,7 +175,10 @@ class Claim:
 
 
 def summary(by_seed: Sequence[Sequence[Claim]], *, judge: bool = True) -> list[dict[str, Any]]:
-    """The claims over all seeds: the checks of the first, and for each its values and verdicts on all."""
+    """The claims over all seeds: the checks of the first, and for each its values and verdicts on all.
+
+    A quick run does not ``judge``: whether a claim is reproduced is then None.
+    """
     return [_told(same, judge) for same in zip(*by_seed, strict=True)]
 
 
@@ -186,7 +189,8 @@ def _told(same: Sequence[Claim], judge: bool) -> dict[str, Any]:
     checks = list(zip(*(claim.checks for claim in same), strict=True))
     return {
         "id": first.id, "sentence": first.sentence, "experiment": first.experiment, "held": held,
-        "reproduced": reproduced, "reason": REASONS.get(first.id, "") if judge and not reproduced else "",
+        "reproduced": reproduced if judge else None,
+        "reason": REASONS.get(first.id, "") if judge and not reproduced else "",
         "checks": [check.to_dict() for check in first.checks],
         "checks_held": [None if one[0].held is None else sum(bool(check.held) for check in one) for one in checks],
         "values": [[_number(check.measured.value) for check in one] for one in checks],

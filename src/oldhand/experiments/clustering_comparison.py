@@ -74,7 +74,7 @@ def draw(results: Results, folder: Path) -> None:
     figure, both = figures.new_figure(13, 8.5, nrows=2)
     for axes, algorithm in zip(both, (EXP3, PPR), strict=True):
         bars = {how: [one.score(Way(algorithm, how)) for one in found] for how in HOW}
-        panels.draw_bars(axes, [panels.short(one.setting) for one in found], bars, "score, % of optimal")
+        panels.draw_bars(axes, [panels.short(one.setting) for one in found], bars, panels.SCORE)
         axes.set_title(f"{algorithm}, by the sources it is given")
     figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     output.write_figure(figure, folder / "scores")

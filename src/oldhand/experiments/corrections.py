@@ -43,16 +43,16 @@ def write(results: Results, folder: Path) -> None:
 def draw(results: Results, folder: Path) -> None:
     found = _found(results)
     panels.draw_panels(found, LABELS, folder / "learning-curves", "What each correction changes")
-    figure, axes = figures.new_figure(9, 4.8)
+    figure, axes = figures.new_figure(9, 5.6)
     bars = {
         f"{label} ({'/'.join(str(one.cells(way.clustering)) for one in found)} sources)": [
             one.score(way) for one in found
         ]
         for label, way in LABELS.items()
     }
-    panels.draw_bars(axes, [one.setting.title for one in found], bars, "score, % of optimal")
+    panels.draw_bars(axes, [one.setting.title for one in found], bars, panels.SCORE)
     axes.set_title("What each correction changes")
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
     output.write_figure(figure, folder / "scores")
 
 

@@ -16,6 +16,7 @@ from oldhand.experiments.settings import Setting
 from oldhand.experiments.ways import Met, Way
 
 Labels = Mapping[str, Way]
+SCORE = "score (0 the worst, 100 optimal)"
 SHADE = "shaded: one standard deviation of a run"
 NUMBERS = [
     "setting", "algorithm", "clustering", "sources", "T", "cumulative reward", "reward low", "reward high",

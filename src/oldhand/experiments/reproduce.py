@@ -40,9 +40,11 @@ class Reproduction:
     mode: str
     seeds: tuple[int, ...]
     claims: list[dict[str, Any]]
+    replaced: bool
+    """Whether the tables and figures of an earlier reproduction made way."""
 
     def __repr__(self) -> str:
-        good = sum(claim["reproduced"] for claim in self.claims)
+        good = sum(bool(claim["reproduced"]) for claim in self.claims)
         seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
         word = "reproduced" if len(self.seeds) >= ENOUGH_SEEDS else "held"
         return f"Reproduction({self.mode}, {seeds}: {good} of {len(self.claims)} claims {word}, in {self.out})"
@@ -73,7 +75,7 @@ def reproduce(
     if backend is None and parallel.worker_count(n_jobs) > 1:
         backend = "loky"
     arrays = _run(jobs, folder / "units", n_jobs, backend, progress)
-    _clear(folder)
+    replaced = _clear(folder)
     by_seed: dict[int, dict[str, Arrays]] = {seed: {} for seed in numbers}
     for job, found in zip(jobs, arrays, strict=True):
         by_seed[job.seed][job.unit.name] = found
@@ -82,7 +84,7 @@ def reproduce(
         experiment.draw(by_seed[numbers[0]], folder / f"seed-{numbers[0]}" / experiment.name)
     judged = summary(claims, judge=not quick)
     _write_claims(folder, chosen, scale, numbers, judged)
-    return Reproduction(folder, scale.name, numbers, judged)
+    return Reproduction(folder, scale.name, numbers, judged, replaced)
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:
@@ -131,13 +133,13 @@ def _run(jobs: Sequence[Job], folder: Path, n_jobs: int, backend: str | None, pr
     return found
 
 
-def _clear(folder: Path) -> None:
-    """Remove the tables, figures and claims of an earlier reproduction in this folder."""
+def _clear(folder: Path) -> bool:
+    """Remove the tables, figures and claims of an earlier reproduction in this folder, if there is one."""
     try:
         told = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         places = [folder / f"seed-{int(seed)}" for seed in told["seeds"]]
     except (OSError, ValueError, KeyError, TypeError):
-        return
+        return False
     for place in places:
         for name in EXPERIMENTS:
             for path in () if (place / name).is_symlink() else (place / name).glob("*"):
@@ -147,6 +149,7 @@ def _clear(folder: Path) -> None:
         (place / "claims.json").unlink(missing_ok=True)
         _leave(place)
     (folder / "claims.json").unlink()
+    return True
 
 
 def _leave(folder: Path) -> None:

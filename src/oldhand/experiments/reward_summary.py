@@ -43,7 +43,7 @@ def draw(results: Results, folder: Path) -> None:
     left.set(title="3 targets", xlabel="previous tasks")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     scores = {label: [one.score(way) for one in found] for label, way in labels.items()}
-    panels.draw_bars(right, [panels.short(one.setting) for one in found], scores, "score, % of optimal")
+    panels.draw_bars(right, [panels.short(one.setting) for one in found], scores, panels.SCORE)
     right.set(title="All settings, as a share of what could be had")
     output.write_figure(figure, folder / "cumulative-reward")
 

@@ -26,7 +26,7 @@ def _module(name: str) -> Any:
         return import_module(f"sklearn.{name}")
     except ImportError as error:
         raise InvalidInputError(
-            f"reproduce: scikit-learn is missing ({error}): pip install 'oldhand[experiments]'"
+            f"reproduce: the mixture and the Rand index need scikit-learn ({error}): pip install scikit-learn"
         ) from None
 
 

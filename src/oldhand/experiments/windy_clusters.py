@@ -145,27 +145,30 @@ def _clustering(results: Results, place: int, distance: FloatArray, spans: dict[
 def draw(results: Results, folder: Path) -> None:
     _, points, distance, spans = family()
     for slug, places in (("clusters", [0]), ("average-and-worst-case", [0, 1]), ("corrections", [0, 2, 3, 4])):
-        figure, panels = figures.new_figure(5.6 * len(places), 5, ncols=len(places), sharey=True, squeeze=False)
-        for axes, place in zip(panels[0], places, strict=True):
+        columns = min(2, len(places))
+        rows = len(places) // columns
+        figure, panels = figures.new_figure(
+            5.8 * columns, 5 * rows, nrows=rows, ncols=columns, sharey=True, squeeze=False
+        )
+        for axes, place in zip(panels.ravel(), places, strict=True):
             found = _clustering(results, place, distance, spans)
             draw_cells(axes, points, found.labels, found.representatives)
             axes.set_title(f"{list(METHODS)[place]}: {found.n_clusters} cells, cost {found.cost:.3g}")
-        panels[0][0].set_ylabel("probability of wind")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("probability of wind")
         output.write_figure(figure, folder / slug)
 
 
-def draw_cells(axes: Any, points: FloatArray, labels: Any, representatives: Any, colours: Any = None) -> None:
+def draw_cells(axes: Any, points: FloatArray, labels: Any, representatives: Any) -> None:
     """Tasks in the plane of goal and wind: a colour and a number to each cell, representatives starred."""
     from matplotlib import colormaps
 
-    hues = colormaps["tab20"]((np.asarray(labels) if colours is None else np.asarray(colours)) % 20)
-    axes.scatter(*points.T, c=hues, s=190, marker="s", linewidths=0)
+    axes.scatter(*points.T, c=colormaps["tab20"](np.asarray(labels) % 20), s=190, marker="s", linewidths=0)
     for (x, y), cell in zip(points, labels, strict=True):
         axes.annotate(str(cell), (x, y), ha="center", va="center", fontsize=7)
     if len(representatives):
-        axes.scatter(
-            *points[representatives].T, marker="*", s=260, facecolors="none", edgecolors="black", linewidths=1.2
-        )
+        beside = points[representatives] + (0.36, 0.0)  # so that the number can be read
+        axes.scatter(*beside.T, marker="*", s=60, color="black", linewidths=0)
     axes.set(xlabel="goal  (star: representative, number: cell)", xticks=range(10), ylim=(-0.07, 0.97))
 
 

@@ -112,7 +112,7 @@ def draw(results: Results, folder: Path) -> None:
     for axes, size in zip(panels[:, 1], SLICES, strict=True):
         time = int(np.abs(sizes - size).argmin())
         there = np.flatnonzero(cells[time] >= 0)
-        draw_cells(axes, points[there], arrays["labels"][time, there], [], cells[time, there])
+        draw_cells(axes, points[there], cells[time, there], [])
         axes.set(title=f"{len(there)} tasks, {len(np.unique(cells[time, there]))} cells", xlabel="goal", ylabel="wind",
                  xlim=(-0.7, 9.7))  # fmt: skip
     output.write_figure(figure, folder / "incremental")

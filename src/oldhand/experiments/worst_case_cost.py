@@ -41,9 +41,7 @@ def draw(results: Results, folder: Path) -> None:
     figure, (left, right) = figures.new_figure(14, 4.8, ncols=2)
     names = [panels.short(one.setting) for one in found]
     ways = {"average case": Way(EXP3, SEARCH), "worst case": WORST_CASE}
-    panels.draw_bars(
-        left, names, {name: [one.score(way) for one in found] for name, way in ways.items()}, "score, % of optimal"
-    )
+    panels.draw_bars(left, names, {name: [one.score(way) for one in found] for name, way in ways.items()}, panels.SCORE)
     left.set_title("EXP-3-Transfer, by the cost that was searched for")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     counts = {name: [Measured(one.cells(way.clustering)) for one in found] for name, way in ways.items()}

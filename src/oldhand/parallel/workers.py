@@ -281,7 +281,7 @@ def _imported(module: str, backend: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise InvalidInputError(
-            f"backend is {backend!r}, which needs the package {module}: pip install 'oldhand[{backend}]'"
+            f"backend is {backend!r}, which needs the package {module}: pip install {module}"
         ) from None
 
 

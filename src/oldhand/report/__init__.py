@@ -50,6 +50,8 @@ def read_page(place: str | Path) -> Page:
                 f"{folder} is a folder without {CLAIMS}: give what `oldhand reproduce` wrote, or a repository"
             )
         return reproduction_page(folder)
+    if "://" not in str(place) and not folder.exists():
+        raise InvalidInputError(f"there is neither a reproduction folder nor a repository at {place}")
     from oldhand.report.repository import repository_page
     from oldhand.repository import Repository
 

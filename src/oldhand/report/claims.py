@@ -62,7 +62,7 @@ def _claim(fields: _Fields, n_seeds: int) -> Claim:
     held = fields.get("held", list)
     if len(held) != n_seeds or not all(isinstance(one, bool) for one in held):
         raise fields.wrong("held", held, f"true or false for each of the {n_seeds} seeds")
-    reproduced = fields.get("reproduced", bool)
+    reproduced = None if fields.there("reproduced") is None else fields.get("reproduced", bool)
     if reproduced and sum(held) < ENOUGH * n_seeds:
         raise fields.wrong("reproduced", True, f"false: it held with {sum(held)} of {n_seeds} seeds")
     checks = fields.get("checks", list)

@@ -151,7 +151,8 @@ class Claim:
     sentence: str
     experiment: str
     held: tuple[bool, ...]
-    reproduced: bool
+    reproduced: bool | None
+    """None where nothing was judged."""
     reason: str
     checks: tuple[Check, ...]
 

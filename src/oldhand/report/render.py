@@ -144,11 +144,11 @@ def _claim(claim: Claim, part: Claims) -> list[str]:
     count = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
     good = claim.reproduced
     mark = '<span class="mark" aria-hidden="true">{}</span>'.format("&#10003;" if good else "&#10007;")
-    result = f"{mark} {count if good else f'failed: {count}'}"
+    result = "not judged" if good is None else f"{mark} {count if good else f'failed: {count}'}"
     quick = ' <span class="quick">quick</span>' if part.quick else ""
     lost = [str(seed) for seed, held in zip(part.seeds, claim.held, strict=True) if not held]
     below = [f'<p class="reason">What we think why: {_text(claim.reason)}</p>'] if claim.reason else []
-    if 0 < len(lost) < len(claim.held):
+    if 0 < len(lost) < len(claim.held) and good is not None:
         below.append(f'<p class="minor">Failed with seed{"s" if len(lost) > 1 else ""} {", ".join(lost)}.</p>')
     if claim.checks:
         judged = [check.held for check in claim.checks if check.held is not None]
@@ -160,7 +160,8 @@ def _claim(claim: Claim, part: Claims) -> list[str]:
     claimed = (
         f'<span class="minor">{name}</span> {_text(claim.sentence)} <span class="minor">Experiment: {study}</span>'
     )
-    status = f'<td role="cell" class="{"held" if good else "failed"}">{result}{quick}</td>'
+    kind = {True: "held", False: "failed", None: "minor"}[good]
+    status = f'<td role="cell" class="{kind}">{result}{quick}</td>'
     more = f'<tr role="row" class="below"><td role="cell" colspan="2">{"".join(below)}</td></tr>' if below else ""
     return [
         f'<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader">{claimed}</th>{status}</tr>',
@@ -257,7 +258,5 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise InvalidInputError(
-            "a report needs plotly, which is not installed: pip install 'oldhand[report]'"
-        ) from None
+        raise InvalidInputError("a report needs plotly, which is not installed: pip install plotly") from None
     return str(get_plotlyjs())

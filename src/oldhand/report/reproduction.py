@@ -6,6 +6,7 @@ kinds ``curves``, ``map``, ``distance`` and ``shares``, and pictures, ``*.png``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,9 +55,9 @@ def reproduction_page(folder: Path) -> Page:
 
 def _page(tried: Tried, sections: tuple[Section, ...], *notes: Prose) -> Page:
     claims = tried.claims
-    n_good = sum(claim.reproduced for claim in claims.claims)
+    n_good = sum(bool(claim.reproduced) for claim in claims.claims)
     word = "reproduced" if len(claims.seeds) >= ENOUGH_SEEDS and not claims.quick else "held"
-    result = f"{n_good} of {counted(len(claims.claims), 'claim')} {word}"
+    result = f"{n_good} of {counted(len(claims.claims), 'claim')} {word}" if not claims.quick else "not judged"
     facts = (
         ("Result", result),
         ("Run", "quick" if claims.quick else "full"),
@@ -94,11 +95,16 @@ def _experiment(folder: Path, heading: str) -> Section:
     )
     parts: list[Part] = []
     for kind, name, note, read in kinds:
-        figures = tuple(read(path) for path in sorted(folder.glob(f"{kind}-*.csv")))
+        figures = tuple(read(path) for path in sorted(folder.glob(f"{kind}-*.csv"), key=_by_number))
         if figures:
             parts.append(Gallery(name, note, figures))
     pictures = (_picture(path, heading) for path in sorted(folder.glob("*.png")))
     return Section(heading, (*pictures, *parts))
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """Names in the order of the numbers in them: 64 before 100."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.stem)]
 
 
 def _picture(path: Path, heading: str) -> Picture:

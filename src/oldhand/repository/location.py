@@ -76,7 +76,7 @@ def engine(url: sa.URL) -> sa.Engine:
         return sa.create_engine(url, pool_pre_ping=True, connect_args=PATIENCE | {"connect_timeout": CONNECT_SECONDS})
     except ImportError as error:
         raise InvalidInputError(
-            f"Repository: PostgreSQL needs psycopg ({error}): pip install 'oldhand[postgres]'"
+            f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
         ) from None
 
 
