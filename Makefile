@@ -34,10 +34,15 @@ clean:
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-.venv/installed-dev: pyproject.toml | .venv/bin/python
+# Stable-Baselines3 would bring the largest build of torch there is: its CPU build is asked for first, on its own.
+.venv/torch: | .venv/bin/python
+	$(BIN)/pip install --quiet torch==2.13.0
+	touch $@
+
+.venv/installed-dev: pyproject.toml .venv/torch
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed
 
-.venv/installed-bench: pyproject.toml | .venv/bin/python
+.venv/installed-bench: pyproject.toml .venv/torch
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
 	touch $@ .venv/installed .venv/installed-dev

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from oldhand.experiments.reproduce import machine as described
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -68,6 +68,5 @@ def write_table(section: str, intro: str, header: str, lines: list[str], path: P
 
 
 def machine(*packages: str) -> str:
-    """What the figures were measured on."""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", *packages))
-    return f"Measured on two cores ({platform.machine()}), CPython {platform.python_version()}, {versions}."
+    """What the figures were measured on, as a sentence."""
+    return f"Measured on {described(*packages)}."

@@ -488,7 +488,7 @@ REFUSALS = [
     ("repo add {db} --gym FrozenLake-v1 --kwargs [1]", r"--kwargs is \[1\], must be a JSON object"),
     ('repo add {db} --gym FrozenLake-v1 --kwargs {{"size":1}}', "--gym FrozenLake-v1 cannot be made: .*'size'"),
     ("repo add {db} --gym FrozenLake-v1 --gamma 2", "gamma is 2"),
-    ("repo add {db} --gym CartPole-v1", "must be Discrete"),
+    ("repo add {db} --gym CartPole-v1", "policy is None, must be given: CartPole-v1 has no model"),
     ("repo add {db} --domain windy-corridor --count 1", "."),
     ("repo add {db} --domain windy-corridor --count 1000", "--count is 1000, must be at most"),
     ("repo remove {db} 99", "99"),
@@ -636,7 +636,7 @@ def test_bars_stay_out_of_what_a_script_reads(db, tmp_path):
 
 
 def test_ctrl_c_leaves_an_agent_that_ends_with_the_same_json(tmp_path):
-    agent = ("--domain", "coloured-grid", "--count", 30, "--episodes", 300, "--recluster-every", 5, "--restarts", 2)
+    agent = ("--domain", "coloured-grid", "--count", 60, "--episodes", 300, "--recluster-every", 5, "--restarts", 2)
     expected = told("continual", tmp_path / "whole.db", *agent)
     db, log = tmp_path / "agent.db", tmp_path / "log.jsonl"
     command = [*PROCESS, "continual", str(db), *map(str, agent), "--json", "--log", str(log)]

@@ -31,6 +31,7 @@ from oldhand import (
     QLearning,
     Repository,
     TabularMDP,
+    TaskError,
     TsallisINF,
     cross_values,
     greedy_clustering,
@@ -604,26 +605,44 @@ def test_a_task_of_another_family_is_refused_and_the_stream_goes_on(repository):
     assert lifelong(repository).run(grids(4)).n_sources.tolist() == [0, 0, 0, 2]
 
 
-@pytest.mark.parametrize(
-    ("changes", "tasks"), [({"model": False}, grids(1)), ({}, LAKES[:1]), ({"sources": "none"}, LAKES[:1])]
-)
-def test_without_a_model_bounds_must_be_given(repository, changes, tasks):
+def untold(**kwargs):
+    """A black box that does not tell the range of its rewards."""
+    return GymTask("Cursed-v0", kwargs)
+
+
+@pytest.mark.parametrize("changes", [{}, {"sources": "none"}])
+def test_bounds_must_be_given_where_nothing_tells_them(repository, cursed, changes):
     with pytest.raises(
         InvalidInputError, match="ContinualTransfer: bounds is None, must be given: task 0 of the strea"
     ):
-        lifelong(repository, **changes).run(tasks)
+        lifelong(repository, **changes).run([untold()])
     assert len(repository) == 0
 
 
-def test_bounds_must_be_given_where_a_stored_task_has_no_model(repository):
-    repository.add(LAKES[0], np.ones(16, int), evaluation_episodes=2)
-    repository.cluster(rng=np.random.default_rng(0), n_clusters=1, restarts=1, iterations=10)
+def test_bounds_must_be_given_where_a_model_is_not_to_be_used(repository):
+    with pytest.raises(
+        InvalidInputError, match="ContinualTransfer: bounds is None, must be given: task 0 of the strea"
+    ):
+        lifelong(repository, model=False).run(grids(1))
+    assert len(repository) == 0
 
-    known = TabularMDP.from_gymnasium(gym.make("FrozenLake-v1", is_slippery=False), 0.99, horizon=30)
+
+def test_bounds_must_be_given_where_a_stored_task_does_not_tell_them(repository, cursed):
+    repository.add(untold(), np.ones(3, int), evaluation_episodes=2)
+    repository.cluster(rng=np.random.default_rng(0), n_clusters=1, restarts=1, iterations=10)
     with pytest.raises(
         InvalidInputError, match="ContinualTransfer: bounds is None, must be given: task 1 is valued without"
     ):
-        lifelong(repository).run([known])
+        lifelong(repository).run([untold(pays=2.0)])
+
+
+def test_an_environment_that_tells_its_rewards_needs_no_bounds(repository, cursed):
+    options = BLACK_BOX | {"bounds": None}
+    run = lifelong(repository, **options).run(LAKES[:3])
+    assert run.returns.shape == (3, 40)
+    declared = [GymTask("Cursed-v0", {"pays": pays}, reward_range=(0, 3)) for pays in (1.0, 3.0)]
+    with Repository(repository.place.replace(".db", "-2.db")) as other:
+        assert lifelong(other, **options).run(declared).returns.max() == 3.0
 
 
 def test_a_learner_without_an_array_cannot_be_stored(repository):
@@ -669,7 +688,9 @@ def test_an_environment_that_raises_stops_the_stream_which_goes_on_afterwards(pa
     expected, _ = uninterrupted(tmp_path, tasks, **options)
     with Repository(path) as repository:
         cursed.cursed, cursed.steps = True, 0
-        with pytest.raises(RuntimeError, match="the robot fell over"):
+        with pytest.raises(
+            TaskError, match=r"Cursed-v0\(pays=2.0\): step raised RuntimeError\('the robot fell over'\)"
+        ):
             lifelong(repository, **options).run(tasks)
         assert len(repository) == 1
         assert repository.check() == []

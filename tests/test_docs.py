@@ -19,9 +19,21 @@ EXAMPLES = [
 @pytest.mark.parametrize("source", EXAMPLES)
 def test_an_example_runs(source, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if '"drawer"' in source:
+        fill_drawer(tmp_path / "drawer")
     exec(compile(source, "example", "exec"), {})
     for shown in re.findall(r"print\(.*\)\s+# (\[.*\])$", source, re.MULTILINE):
         assert shown in capsys.readouterr().out
+
+
+def fill_drawer(folder: Path) -> None:
+    """Some policies that have seen a few steps."""
+    from stable_baselines3 import PPO
+
+    folder.mkdir()
+    for seed in range(4):
+        model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, n_epochs=1, seed=seed, device="cpu")
+        model.learn(8).save(folder / f"cart-{seed}.zip")
 
 
 def test_the_readme_has_examples():

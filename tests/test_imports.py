@@ -11,9 +11,9 @@ import oldhand
 
 PACKAGE = Path(oldhand.__file__).parent
 ORDER = (
-    "errors", "npy", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env", "_kernels",
-    "solve", "_cross_kernels", "values", "clustering", "reuse", "tasks", "repository", "continual", "domains", "demo",
-    "experiments", "report", "cli",
+    "errors", "npy", "files", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env",
+    "guard", "_kernels", "solve", "_cross_kernels", "values", "policies", "clustering", "reuse", "tasks",
+    "repository", "continual", "domains", "demo", "experiments", "report", "cli",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_importing_oldhand_draws_nothing_and_registers_the_environments():
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    names = ["ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
+    names = ["CartPole", "ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
     assert done.stdout.strip() == str([f"oldhand/{name}-v0" for name in names])
 
 

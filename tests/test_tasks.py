@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import reference
 
-from oldhand import GymTask, InvalidInputError, TabularMDP, cross_values, solve
+from oldhand import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
 from oldhand.repository.records import task_row
 from oldhand.tasks import estimate_values
 
@@ -71,8 +73,6 @@ REFUSED = {
     "no id": ((5,), "env_id is 5, must be the id"),
     "unknown": (("NoSuch-v0",), r"NoSuch-v0 cannot be made with \{\}"),
     "unknown version": (("FrozenLake-v99",), "FrozenLake-v99 cannot be made"),
-    "not Discrete": (("CartPole-v1",), r"CartPole-v1 has spaces Box and Discrete, must be Discrete from 0"),
-    "actions not Discrete": (("Pendulum-v1",), "Pendulum-v1 has spaces Box and Box, must be Discrete"),
     "no step limit": (("CliffWalking-v1",), "CliffWalking-v1 has no step limit, so horizon must be given"),
     "a function": ((LAKE, {"desc": len}), "kwargs must be plain JSON values"),
     "an array": ((LAKE, {"desc": np.zeros(2)}), "kwargs must be plain JSON values"),
@@ -86,10 +86,6 @@ REFUSED = {
     "horizon": ((LAKE, {}, 0.9, 0), "horizon is 0, must be a whole number"),
     "horizon's type": ((LAKE, {}, 0.9, 2.5), "horizon is 2.5, must be a whole number"),
     "unknown, with a horizon": (("NoSuch-v0", {}, 0.9, 5), "NoSuch-v0 cannot be made"),
-    "not Discrete, with a horizon": (
-        ("CartPole-v1", {}, 0.9, 5),
-        "CartPole-v1 has spaces Box and Discrete, must be Discrete from 0",
-    ),
 }
 
 
@@ -105,6 +101,131 @@ def test_an_id_with_a_module_imports_nothing(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InvalidInputError, match="without a module"):
         GymTask("planted:Foo-v0", horizon=3)
+
+
+# Functions, wrappers, and what tells environments apart
+
+
+def lake_paying(goal: float) -> gym.Env:
+    env = gym.make(LAKE, map_name="8x8")
+    for actions in env.unwrapped.P.values():
+        for outcomes in actions.values():
+            outcomes[:] = [(p, s, goal * r, end) for p, s, r, end in outcomes]
+    return env
+
+
+def slower_cart() -> gym.Env:
+    env = gym.make("CartPole-v1")
+    env.unwrapped.gravity = 5.0
+    return env
+
+
+def patched_cart() -> gym.Env:
+    env = gym.make("CartPole-v1")
+    env.unwrapped.step = lambda action: (np.zeros(4, np.float32), 1.0, True, False, {})
+    return env
+
+
+@pytest.mark.parametrize("changed", [lambda: lake_paying(-7.0), slower_cart, patched_cart])
+def test_an_environment_changed_after_it_was_made_is_not_taken_for_its_spec(changed):
+    with pytest.raises(InvalidInputError, match="makes environments that are not what their spec says"):
+        _ = GymTask(changed).identity
+
+
+def test_a_function_with_a_spec_is_known_by_it():
+    plain = GymTask(lambda: gym.make(LAKE, map_name="8x8", max_episode_steps=30))
+    assert plain.identity == {"env_id": LAKE, "kwargs": {"map_name": "8x8", "max_episode_steps": 30}}
+    assert GymTask(**plain.identity).horizon == 30
+    wrapped = GymTask(lambda: gym.wrappers.FlattenObservation(gym.wrappers.ClipReward(gym.make(LAKE), 0, 0.5)))
+    assert [wrapper["name"] for wrapper in wrapped.identity["wrappers"]] == ["ClipReward", "FlattenObservation"]
+    again = GymTask(**wrapped.identity)
+    assert again.observation_space == wrapped.observation_space
+    assert again.identity == wrapped.identity
+    assert again.return_bounds() is None  # wrappers may change rewards
+
+
+def test_wrappers_of_other_kinds_are_not_stored():
+    class Mine(gym.ObservationWrapper):
+        def observation(self, observation):
+            return observation
+
+    for wrap in (Mine, lambda env: gym.wrappers.TransformReward(env, lambda r: -r)):
+        with pytest.raises(InvalidInputError, match=r"is another wrapper, must be one of ClipAction"):
+            _ = GymTask(lambda wrap=wrap: wrap(gym.make(LAKE))).identity
+    video = {"name": "RecordVideo", "entry_point": "gymnasium.wrappers.rendering:RecordVideo",
+             "kwargs": {"video_folder": "never"}}  # fmt: skip
+    copy = {"name": "ClipReward", "entry_point": "gymnasium.wrappers.common:deepcopy", "kwargs": {}}
+    for wrapper in (video, copy):
+        with pytest.raises(InvalidInputError, match="is another wrapper, must be one of"):
+            GymTask("CartPole-v1", wrappers=(wrapper,))
+
+
+@pytest.mark.parametrize("wrap", [gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward])
+def test_wrappers_that_learn_from_episode_to_episode_are_refused(wrap):
+    with pytest.raises(InvalidInputError, match=r"learns from episode to episode, .* load_sb3\(\.\.\., normalise"):
+        GymTask(lambda: gym.wrappers.TimeAwareObservation(wrap(gym.make("CartPole-v1"))))
+
+
+def test_keys_of_arguments_stay_what_they_are():
+    with pytest.raises(InvalidInputError, match="a key of a mapping is no text"):
+        GymTask(LAKE, {"desc": [{1: "S"}]})
+
+
+def test_a_function_may_make_its_environment_by_another_task():
+    task = GymTask(lambda: GymTask("CartPole-v1")().env, time_limit=5.0)
+    assert task.horizon == 500
+
+
+class SlowToClose(gym.Env):
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0, True, False, {}
+
+    def close(self):
+        time.sleep(3600)
+
+
+def test_an_environment_that_hangs_when_it_is_closed_is_told():
+    with pytest.raises(TaskError, match=r"SlowToClose: making it has not returned for 0\.3 seconds"):
+        GymTask(SlowToClose, horizon=1, time_limit=0.3)
+    assert GymTask(LAKE).horizon == 100  # others are not held up
+
+
+class OneSeed(gym.vector.VectorEnv):
+    """Takes a list of seeds as one seed for all lanes."""
+
+    metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012  as Gymnasium declares it
+
+    def __init__(self, num_envs, max_episode_steps=9):
+        self.num_envs = num_envs
+        self.single_observation_space = self.single_action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        return np.random.default_rng(seed).random((self.num_envs, 1)).astype(np.float32), {}
+
+
+class Single(gym.Env):
+    observation_space = action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        return np.random.default_rng(seed).random(1).astype(np.float32), {}
+
+
+def test_lanes_that_share_a_seed_are_not_used():
+    gym.register("OneSeed-v0", Single, vector_entry_point=OneSeed, max_episode_steps=9)
+    try:
+        task = GymTask("OneSeed-v0")
+        assert task.vector_environment(2, task.watch()) is None
+    finally:
+        del gym.registry["OneSeed-v0"]
+
+
+def test_equal_tasks_have_equal_hashes():
+    assert len({GymTask(LAKE), GymTask(LAKE), GymTask(LAKE, gamma=0.5)}) == 2
 
 
 # estimate_values

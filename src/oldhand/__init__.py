@@ -18,8 +18,9 @@ from oldhand.clustering import (
 )
 from oldhand.continual import ContinualRun, ContinualTransfer, plot_streams
 from oldhand.env import TabularEnv
-from oldhand.errors import DamagedError, InvalidInputError, OldhandError, RepositoryError
+from oldhand.errors import DamagedError, InvalidInputError, OldhandError, RepositoryError, TaskError
 from oldhand.mdp import TabularMDP
+from oldhand.policies import load_sb3
 from oldhand.repository import Repository
 from oldhand.reuse import (
     RECOMMENDED,
@@ -36,7 +37,7 @@ from oldhand.reuse import (
     transfer,
 )
 from oldhand.solve import Solution, solve
-from oldhand.tasks import GymTask
+from oldhand.tasks import CrossValueEstimate, GymTask, SB3Learning, estimate_cross_values
 from oldhand.values import Bounds, cross_values, evaluate, model_difference, policy_distance, return_bounds
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ __all__ = [
     "Clustering",
     "ContinualRun",
     "ContinualTransfer",
+    "CrossValueEstimate",
     "DamagedError",
     "Exp3Transfer",
     "FixedPolicy",
@@ -61,10 +63,12 @@ __all__ = [
     "RegretGuarantee",
     "Repository",
     "RepositoryError",
+    "SB3Learning",
     "Sensitivity",
     "Solution",
     "TabularEnv",
     "TabularMDP",
+    "TaskError",
     "TransferRun",
     "TsallisINF",
     "assign",
@@ -73,9 +77,11 @@ __all__ = [
     "cross_values",
     "decay",
     "domains",
+    "estimate_cross_values",
     "evaluate",
     "exhaustive_clustering",
     "greedy_clustering",
+    "load_sb3",
     "mhav",
     "model_difference",
     "plot_curves",

@@ -21,3 +21,7 @@ class RepositoryError(OldhandError):
 
 class DamagedError(RepositoryError):
     """Something stored is not what was written; the message names it."""
+
+
+class TaskError(OldhandError, RuntimeError):
+    """The environment of a task raised, hung, or returned what it must not; the message names it."""

@@ -20,6 +20,7 @@ from oldhand.domains import coloured_grid, surveillance, windy_corridor
 from oldhand.errors import DamagedError, InvalidInputError
 from oldhand.mdp import TabularMDP
 from oldhand.npy import LONGEST_HEADER, Array, from_npy, read_header
+from oldhand.policies import load_sb3
 from oldhand.repository.records import Task
 from oldhand.tasks import GymTask
 from oldhand.tasks.gym_task import environment_name
@@ -169,8 +170,10 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Arra
         return from_npy(head + file.read(info.file_size - len(head)), header)
 
 
-def read_policy(path: Path) -> Array:
-    """A policy from an .npy file: actions [S], or probabilities [S, A]."""
+def read_policy(path: Path) -> Any:
+    """A policy from an .npy file, actions [S] or probabilities [S, A], or from a Stable-Baselines3 .zip file."""
+    if path.suffix == ".zip":
+        return load_sb3(path)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

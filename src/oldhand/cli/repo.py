@@ -34,7 +34,11 @@ def init(place: str) -> None:
 @repo.command()
 @speech.repository_argument
 @task_options
-@click.option("--policy", type=click.Path(path_type=Path), help="Its policy (.npy); without it a task is solved.")
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    help="Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.",
+)
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
 @speech.quiet_option("Print only the ids.")
 @speech.in_one_sentence

@@ -77,16 +77,13 @@ def reproduce(
         return
     for claim in found.claims:
         _say_claim(claim, found.seeds[0], quick)
-    click.echo(f"{_count(found, quick)}\ntables and figures: {found.out}; a page of them: oldhand report {found.out}")
-
-
-def _count(found: Any, quick: bool) -> str:
-    good, n = sum(bool(claim["reproduced"]) for claim in found.claims), len(found.claims)
     if quick:
-        return f"quick: {n} claims looked at in a few runs, none judged"
-    if len(found.seeds) < 10:
-        return f"{good} of {n} claims held (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)"
-    return f"{good} of {n} claims reproduced on {len(found.seeds)} seeds"
+        click.echo(f"quick: {found.verdict}")
+    elif seeds < experiments.ENOUGH_SEEDS:
+        click.echo(f"{found.verdict} (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)")
+    else:
+        click.echo(f"{found.verdict} on {seeds} seeds")
+    click.echo(f"tables and figures: {found.out}; a page of them: oldhand report {found.out}")
 
 
 def _say_claim(claim: dict[str, Any], first: int, quick: bool) -> None:

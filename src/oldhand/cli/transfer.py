@@ -67,7 +67,6 @@ def transfer(
     from oldhand.repository import Repository
     from oldhand.reuse import transfer as run_transfer
     from oldhand.solve import solve
-    from oldhand.tasks import transfer_setting
     from oldhand.values import cross_values
 
     tasks = offer.tasks()
@@ -83,7 +82,7 @@ def transfer(
     run = run_transfer(
         task, sources, episodes=episodes, trials=trials, bounds=declared, rng=np.random.default_rng(seed),
         on_violation="widen", n_jobs=jobs, progress=speech.watched(quiet),
-        **transfer_setting(task), **selection(selector),
+        **selection(selector),
     )  # fmt: skip
     if add:
         with Repository(place, create=False) as repository:

@@ -29,7 +29,7 @@ from oldhand.repository.store import UNRECORDED
 from oldhand.repository.streams import StoredRun, open_stream, run_row, stored_runs
 from oldhand.reuse import TransferRun, transfer
 from oldhand.reuse.selector import checked_bounds
-from oldhand.tasks import transfer_setting
+from oldhand.tasks import GymTask
 from oldhand.values import Bounds, return_bounds
 
 Sources = Literal["clusters", "all", "none"]
@@ -123,12 +123,12 @@ class ContinualTransfer:
         ids, sources = self._current_sources()
         run = transfer(
             task, sources, episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
-            rng=self._generator(position, 0), **transfer_setting(task), **self.options,
+            rng=self._generator(position, 0), **self.options,
         )  # fmt: skip
         if self.model and isinstance(task, TabularMDP):
             addition = self.repository.addition(task)
         else:
-            addition = self.repository.addition(task, _array(run), "learned", self._evaluations())
+            addition = self.repository.addition(task, _storable(run), "learned", self._evaluations())
         row = run_row(run, ids) | {"stream_id": stream_id, "position": position}
         self.repository.store(addition, row)
         self._tell(TaskDone.of(stored_runs(self.repository.database, stream_id, position)[0], replayed=False))
@@ -157,6 +157,8 @@ class ContinualTransfer:
             if isinstance(task, TabularMDP) and self.model:
                 lower, upper = return_bounds(task, kind="paper")
                 return Bounds(lower, upper if lower < upper else lower + 1.0)
+            if isinstance(task, GymTask) and (found := task.return_bounds()) is not None:
+                return found if found.span > 0 else Bounds(found.lower, found.lower + 1.0)
         except RepositoryError as error:
             raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {error}") from None
         raise InvalidInputError(
@@ -225,8 +227,10 @@ class ContinualTransfer:
             hook(event)
 
 
-def _array(run: TransferRun) -> Any:
+def _storable(run: TransferRun) -> Any:
     """The learner's policy, as it can be stored."""
     if callable(run.policy):
-        raise InvalidInputError("ContinualTransfer: the learner's policy is a function, must be an array to be stored")
+        raise InvalidInputError(
+            "ContinualTransfer: the learner's policy is a function, must be an array or a NetworkPolicy to be stored"
+        )
     return run.policy

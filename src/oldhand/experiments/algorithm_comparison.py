@@ -71,7 +71,7 @@ def _write_shares(matrix: Matrix, folder: Path) -> None:
 
 
 def _write_map(matrix: Matrix, folder: Path) -> None:
-    from oldhand.clustering.picture import classical_scaling
+    from oldhand.clustering.picture import task_points
 
     found = matrix.clustering(SEARCH)
     title = f"Surveillance, {matrix.setting.title}: tasks placed by policy distance"
@@ -83,7 +83,7 @@ def _write_map(matrix: Matrix, folder: Path) -> None:
         matrix.names,
         found.labels,
         found.representatives,
-        classical_scaling(found.distance),
+        task_points(found),
         axes,
         found.distance,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from oldhand import figures
 from oldhand.experiments import output, panels
 from oldhand.experiments.claims import Claim, about_equal, above, at_most
-from oldhand.experiments.matrix import ALONE, GREEDY, NONE, PICKED, SEARCH, TABLE, UNITS, Matrix, matrices
+from oldhand.experiments.matrix import ALONE, CLUSTERED, GREEDY, NONE, PICKED, SEARCH, TABLE, UNITS, Matrix, matrices
 from oldhand.experiments.measured import Measured
 from oldhand.experiments.unit import Experiment, Results
 from oldhand.experiments.ways import EXP3, PPR, Way
@@ -24,7 +24,7 @@ def _labels(algorithm: str) -> dict[str, Way]:
 
 def lead(matrix: Matrix) -> Measured:
     """EXP-3-Transfer's score with search less that with greedy."""
-    return matrix.score(Way(EXP3, SEARCH)) - matrix.score(Way(EXP3, GREEDY))
+    return matrix.score(CLUSTERED) - matrix.score(Way(EXP3, GREEDY))
 
 
 def claims(results: Results) -> list[Claim]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oldhand import figures
 from oldhand.experiments import output, panels
-from oldhand.experiments.matrix import GREEDY, NONE, PICKED, SEARCH, matrices, units
+from oldhand.experiments.matrix import CLUSTERED, GREEDY, NONE, PICKED, SEARCH, matrices, units
 from oldhand.experiments.settings import COMPLEX
 from oldhand.experiments.unit import Experiment, Results
 from oldhand.experiments.ways import EXP3, Way
@@ -25,7 +25,7 @@ def write(results: Results, folder: Path) -> None:
     lines = []
     for one in found:
         search, greedy = (one.reward(Way(EXP3, how)).value for how in (SEARCH, GREEDY))
-        lead, theirs = one.score(Way(EXP3, SEARCH)) - one.score(Way(EXP3, GREEDY)), PAPER[one.setting.name]
+        lead, theirs = one.score(CLUSTERED) - one.score(Way(EXP3, GREEDY)), PAPER[one.setting.name]
         lines.append([one.setting.previous, search, greedy, search / greedy, *lead.row, *theirs, theirs[0] / theirs[1]])
     head = [
         "previous tasks", "search", "greedy", "ratio", "search over greedy, points of score", "low", "high",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oldhand import figures
 from oldhand.experiments import output, panels
-from oldhand.experiments.matrix import BEST, PLAIN, SEARCH, WIDE, WIDE_PLAIN, Matrix, matrices, units
+from oldhand.experiments.matrix import BEST, CLUSTERED, PLAIN, SEARCH, WIDE, WIDE_PLAIN, Matrix, matrices, units
 from oldhand.experiments.settings import CORRECTED
 from oldhand.experiments.unit import Experiment, Results
 from oldhand.experiments.ways import DECAYING_EXP3, EXP3, Way
@@ -19,7 +19,7 @@ LABELS = {
     "paper's span, plain MHAV": Way(EXP3, WIDE_PLAIN, bounds="paper"),
     "paper's span, our search": Way(EXP3, WIDE, bounds="paper"),
     "tight span, plain MHAV": Way(EXP3, PLAIN),
-    "tight span, our search": Way(EXP3, SEARCH),
+    "tight span, our search": CLUSTERED,
     "and a learner that explores less and less": Way(DECAYING_EXP3, SEARCH),
     "and our selector": BEST,
 }

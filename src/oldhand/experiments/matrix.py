@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from oldhand.clustering import Clustering, greedy_clustering, search_clusterings
 from oldhand.domains import surveillance
-from oldhand.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
+from oldhand.experiments.scale import EPISODES, HORIZONS, Scale
 from oldhand.experiments.settings import CORRECTED, SETTINGS, Setting
 from oldhand.experiments.unit import Arrays, Results, Unit
 from oldhand.experiments.ways import (
@@ -28,7 +28,7 @@ from oldhand.experiments.ways import (
     UNTRIMMED,
     Met,
     Way,
-    meet,
+    meet_all,
     optimal_values,
     packed,
 )
@@ -73,11 +73,7 @@ def run(setting: Setting, rng: np.random.Generator, scale: Scale) -> Arrays:
     clusterings = {name: make(drawn, stream) for (name, make), stream in zip(makers.items(), streams, strict=True)}
     kept = {name: [policies[i] for i in found.representatives] for name, found in clusterings.items()}
     kept |= {NONE: policies, "": []}
-    all_ways = ways(setting)
-    outcomes = [
-        meet(targets, lambda _, way=way: kept[way.clustering], way, bounds[way.bounds], scale, stream)  # type: ignore[misc]
-        for way, stream in zip(all_ways, meet_rng.spawn(len(all_ways)), strict=True)
-    ]
+    outcomes = meet_all(targets, ways(setting), lambda way, _: kept[way.clustering], bounds, scale, meet_rng)
     return packed(outcomes) | {
         "optimum": optimal_values(targets),
         "lower": np.array(bounds["exact"].lower),
@@ -156,12 +152,15 @@ class Matrix(Met):
 
     def clustering(self, name: str) -> Clustering:
         """A clustering, its cost without g."""
-        labels = self.arrays["labels"][list(_makers(self.setting)).index(name)]
-        return Clustering.from_labels(self.arrays["distance"], labels)
+        return Clustering.from_labels(self.arrays["distance"], self._labels(name))
 
     def cells(self, name: str) -> int:
         """How many sources a clustering leaves."""
-        return self.setting.previous if name == NONE else self.clustering(name).n_clusters if name else 0
+        return self.setting.previous if name == NONE else int(self._labels(name).max()) + 1 if name else 0
+
+    def _labels(self, name: str) -> npt.NDArray[np.int32]:
+        labels: npt.NDArray[np.int32] = self.arrays["labels"][list(_makers(self.setting)).index(name)]
+        return labels
 
     @property
     def names(self) -> list[str]:
@@ -179,7 +178,7 @@ def units(*names: str) -> list[Unit]:
 
 def _settings(setting: Setting) -> str:
     """All that a setting's arrays depend on, besides the scale."""
-    return repr((setting, ways(setting), list(_makers(setting)), HORIZONS, WINDOWS))
+    return repr((setting, ways(setting), list(_makers(setting))))
 
 
 UNITS = [

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand import figures
+from oldhand.files import write_whole
 from oldhand.mdp import FloatArray
 
 if TYPE_CHECKING:
@@ -42,14 +43,7 @@ def write_csv(path: Path, head: Sequence[str] | None, lines: Iterable[Sequence[A
 
 def write_text(path: Path, text: str) -> None:
     """A text, whole or not at all."""
-    _write(path, text.encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(content)
-    beside.replace(path)
+    write_whole(path, text.encode())
 
 
 def _cell(value: Any) -> Any:
@@ -66,7 +60,7 @@ def write_figure(figure: Figure, path: Path) -> None:
         for kind, varying in (("png", "Software"), ("svg", "Date")):
             stream = io.BytesIO()
             figure.savefig(stream, format=kind, dpi=110, metadata={varying: None})
-            _write(path.with_suffix(f".{kind}"), stream.getvalue())
+            write_whole(path.with_suffix(f".{kind}"), stream.getvalue())
 
 
 def write_map(

@@ -9,7 +9,6 @@ OUT/units/                      what was run, so that the same command goes on f
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from oldhand.errors import InvalidInputError
 from oldhand.experiments import output
 from oldhand.experiments.claims import Claim, summary
 from oldhand.experiments.registry import EXPERIMENTS
-from oldhand.experiments.scale import FULL, QUICK, Scale
+from oldhand.experiments.scale import FULL, HORIZONS, QUICK, WINDOWS, Scale
 from oldhand.experiments.unit import Arrays, Experiment, Unit
 
 SCHEMA = 1
@@ -43,11 +42,18 @@ class Reproduction:
     replaced: bool
     """Whether the tables and figures of an earlier reproduction made way."""
 
-    def __repr__(self) -> str:
-        good = sum(bool(claim["reproduced"]) for claim in self.claims)
-        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
+    @property
+    def verdict(self) -> str:
+        """How many claims held, in a word that fits the run."""
+        if self.mode == QUICK.name:
+            return f"{len(self.claims)} claims looked at in a few runs, none judged"
+        good = sum(claim["reproduced"] for claim in self.claims)
         word = "reproduced" if len(self.seeds) >= ENOUGH_SEEDS else "held"
-        return f"Reproduction({self.mode}, {seeds}: {good} of {len(self.claims)} claims {word}, in {self.out})"
+        return f"{good} of {len(self.claims)} claims {word}"
+
+    def __repr__(self) -> str:
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
+        return f"Reproduction({self.mode}, {seeds}: {self.verdict}, in {self.out})"
 
 
 def reproduce(
@@ -82,7 +88,7 @@ def reproduce(
     claims = [_judged(chosen, results, folder / f"seed-{seed}", scale, seed) for seed, results in by_seed.items()]
     for experiment in chosen:
         experiment.draw(by_seed[numbers[0]], folder / f"seed-{numbers[0]}" / experiment.name)
-    judged = summary(claims, judge=not quick)
+    judged = summary(claims, judge=scale == FULL)
     _write_claims(folder, chosen, scale, numbers, judged)
     return Reproduction(folder, scale.name, numbers, judged, replaced)
 
@@ -115,7 +121,8 @@ class Job:
     @property
     def stem(self) -> str:
         """The name of its file."""
-        return f"seed-{self.seed}-{self.unit.name}-{parallel.digest(*astuple(self.scale), self.unit.settings)[:12]}"
+        run = parallel.digest(*astuple(self.scale), HORIZONS, WINDOWS, self.unit.settings)
+        return f"seed-{self.seed}-{self.unit.name}-{run[:12]}"
 
 
 def _run(jobs: Sequence[Job], folder: Path, n_jobs: int, backend: str | None, progress: bool) -> list[Arrays]:
@@ -178,8 +185,8 @@ def _write_claims(
     output.write_text(folder / "claims.json", json.dumps(content, indent=1) + "\n")
 
 
-def machine() -> str:
-    """What the figures were measured on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
-    return f"{platform.system()} {platform.machine()}, {cores} cores, CPython {platform.python_version()}, {packages}"
+def machine(*packages: str) -> str:
+    """What figures are measured on, with the versions of these packages."""
+    cores, system = parallel.worker_count(-1), f"{platform.system()} {platform.machine()}"
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", *packages))
+    return f"{system}, {cores} cores, CPython {platform.python_version()}, {versions}"

@@ -8,13 +8,12 @@ import numpy as np
 
 from oldhand.experiments import panels
 from oldhand.experiments.claims import Claim, above, at_most
-from oldhand.experiments.matrix import SEARCH, TUNED, UNITS, matrices
+from oldhand.experiments.matrix import CLUSTERED, TUNED, UNITS, matrices
 from oldhand.experiments.measured import Measured
 from oldhand.experiments.unit import Experiment, Results
-from oldhand.experiments.ways import EXP3, Way
 
 NAME = "time-comparison"
-BY_HORIZON = (*TUNED, Way(EXP3, SEARCH))
+BY_HORIZON = (*TUNED, CLUSTERED)
 RARELY = 0.05
 """The share of points that may lie below where we say that a curve lies above another."""
 LABELS = {f"tuned for T = {way.episodes:,}": way for way in BY_HORIZON}

@@ -26,7 +26,8 @@ Results = Mapping[str, Arrays]
 class Unit:
     """A piece of work.
 
-    ``settings`` is all that its arrays depend on besides the scale: what was run under others is not taken for it.
+    ``settings`` is all that its arrays depend on besides the module ``scale``: what was run under others is not taken
+    for it.
     ``weight`` is about how long it takes, next to others.
     """
 

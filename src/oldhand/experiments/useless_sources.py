@@ -15,7 +15,7 @@ from oldhand.domains import surveillance
 from oldhand.experiments import output
 from oldhand.experiments.claims import Check, beside
 from oldhand.experiments.panels import NUMBERS, curves_of
-from oldhand.experiments.scale import HORIZONS, WINDOWS, Scale
+from oldhand.experiments.scale import Scale
 from oldhand.experiments.unit import Arrays, Experiment, Results, Unit
 from oldhand.experiments.ways import (
     DECAYING_Q,
@@ -26,7 +26,7 @@ from oldhand.experiments.ways import (
     UNTRIMMED,
     Met,
     Way,
-    meet,
+    meet_all,
     optimal_values,
     packed,
 )
@@ -59,14 +59,13 @@ def run(rng: np.random.Generator, scale: Scale) -> Arrays:
     targets = [target for target, _ in drawn]
     policies = [[solve(task).policy for task in tasks] for _, tasks in drawn]
     bounds = return_bounds([task for _, tasks in drawn for task in tasks])
-    outcomes = [
-        meet(targets, lambda i, way=way: policies[i] if way.clustering else [], way, bounds, scale, stream)  # type: ignore[misc]
-        for way, stream in zip(WAYS, rng.spawn(len(WAYS)), strict=True)
-    ]
+    outcomes = meet_all(
+        targets, WAYS, lambda way, i: policies[i] if way.clustering else [], {"exact": bounds}, scale, rng
+    )
     return packed(outcomes) | {"optimum": optimal_values(targets), "lower": np.array(bounds.lower)}
 
 
-UNIT = Unit(NAME, run, repr((WAYS, SOURCES, LEAST_VALUE, HORIZONS, WINDOWS)), 5)
+UNIT = Unit(NAME, run, repr((WAYS, SOURCES, LEAST_VALUE)), 5)
 
 
 def beside_alone(results: Results) -> list[Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -84,6 +84,22 @@ def meet(
         shares = run.shares(window) if i == 0 else shares
     deviation = np.sqrt(curves.var(axis=1).mean(axis=0))
     return Outcome(totals, curves[:, :, -1], curves.mean(axis=0), deviation, widened, shares)
+
+
+def meet_all(
+    targets: Sequence[TabularMDP],
+    ways: Sequence[Way],
+    sources: Callable[[Way, int], Sequence[IntArray]],
+    bounds: Mapping[str, Bounds],
+    scale: Scale,
+    rng: np.random.Generator,
+) -> list[Outcome]:
+    """Meet each target in each way; ``sources`` gives those of a way and a target, ``bounds`` are by their kind."""
+    streams = rng.spawn(len(ways))
+    return [
+        meet(targets, partial(sources, way), way, bounds[way.bounds], scale, stream)
+        for way, stream in zip(ways, streams, strict=True)
+    ]
 
 
 def optimal_values(targets: Sequence[TabularMDP]) -> FloatArray:

@@ -9,17 +9,16 @@ from pathlib import Path
 
 from oldhand import figures
 from oldhand.experiments import output, panels
-from oldhand.experiments.matrix import SEARCH, UNITS, WORST, WORST_CASE, matrices
+from oldhand.experiments.matrix import CLUSTERED, SEARCH, UNITS, WORST, WORST_CASE, matrices
 from oldhand.experiments.measured import Measured
 from oldhand.experiments.unit import Experiment, Results
-from oldhand.experiments.ways import EXP3, Way
 
 NAME = "worst-case-cost"
 
 
 def write(results: Results, folder: Path) -> None:
     found = list(matrices(results).values())
-    panels.write_numbers(found, [Way(EXP3, SEARCH), WORST_CASE], folder)
+    panels.write_numbers(found, [CLUSTERED, WORST_CASE], folder)
     lines = [
         [
             one.setting.title,
@@ -40,7 +39,7 @@ def draw(results: Results, folder: Path) -> None:
     found = list(matrices(results).values())
     figure, (left, right) = figures.new_figure(14, 4.8, ncols=2)
     names = [panels.short(one.setting) for one in found]
-    ways = {"average case": Way(EXP3, SEARCH), "worst case": WORST_CASE}
+    ways = {"average case": CLUSTERED, "worst case": WORST_CASE}
     panels.draw_bars(left, names, {name: [one.score(way) for one in found] for name, way in ways.items()}, panels.SCORE)
     left.set_title("EXP-3-Transfer, by the cost that was searched for")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)

@@ -19,7 +19,7 @@ from oldhand.parallel.saved import Saved, as_text, digest, from_text, saving_fol
 from oldhand.parallel.workers import ATTEMPTS, BACKENDS, Workers
 
 __all__ = [
-    "MOST_CHUNKS", "LostWorkerError", "Saved", "as_text", "checked_backend", "digest", "from_text", "run",
+    "MOST_CHUNKS", "LostWorkerError", "Saved", "Team", "as_text", "checked_backend", "digest", "from_text", "run",
     "saving_folder", "tracked", "worker_count",
 ]  # fmt: skip
 
@@ -33,6 +33,28 @@ class LostWorkerError(OldhandError, RuntimeError):
     """A chunk of jobs took its worker down, again and again."""
 
 
+class Team:
+    """Workers that are kept from one ``run`` of a function to the next: starting processes takes seconds.
+
+    With one worker that is the caller there is nothing to keep. ``close`` it when done.
+    """
+
+    def __init__(self) -> None:
+        self.workers: Workers | None = None
+
+    def hire(self, function: Callable[[Any], Any], kind: str, count: int) -> Workers:
+        """The workers, made at the first call."""
+        if self.workers is None:
+            self.workers = BACKENDS[kind](function, count)
+        return self.workers
+
+    def close(self) -> None:
+        """End the workers that were started here."""
+        if self.workers is not None:
+            self.workers.close()
+        self.workers = None
+
+
 def run(
     function: Callable[[Item], Result],
     items: Sequence[Item],
@@ -43,6 +65,7 @@ def run(
     progress: bool = False,
     label: str = "",
     on_interrupt: Callable[[], None] | None = None,
+    team: Team | None = None,
 ) -> list[Result]:
     """``[function(item) for item in items]`` on ``n_jobs`` workers (-1: one to a core), with a bar if asked.
 
@@ -54,7 +77,7 @@ def run(
 
     Ctrl-C calls ``on_interrupt``; after that jobs on threads should end by themselves, early, and every result is
     still returned; workers of other kinds are ended, and the results of finished chunks are returned, if there are
-    any. In the caller itself the jobs meet Ctrl-C.
+    any. In the caller itself the jobs meet Ctrl-C. A ``team`` keeps its workers for the next call.
     """
     count, kind = worker_count(n_jobs), checked_backend(backend)
     chunks = _chunks(items)
@@ -64,8 +87,14 @@ def run(
         done = ((index, [function(item) for item in chunk]) for index, chunk in left.items())
         _collect(done, len(left), results, save, progress, label)
     elif left:
-        workers = BACKENDS[kind or "threads"](function, min(count, len(left)))
-        _run_on(workers, left, len(chunks), results, save, progress, label, on_interrupt)
+        held = team or Team()
+        workers = held.hire(function, kind or "threads", min(count, len(left)) if team is None else count)
+        undisturbed = False
+        try:
+            undisturbed = _run_on(workers, left, len(chunks), results, save, progress, label, on_interrupt)
+        finally:
+            if team is None or not undisturbed:
+                held.close()
     return [result for index in sorted(results) for result in results[index]]
 
 
@@ -78,8 +107,8 @@ def _run_on(
     progress: bool,
     label: str,
     on_interrupt: Callable[[], None] | None,
-) -> None:
-    """Run the chunks that are ``left`` and put what they give into ``results``.
+) -> bool:
+    """Run the chunks that are ``left`` and put what they give into ``results``; returns whether all of them ran.
 
     Where chunks are saved, workers of this machine begin no other before that: a killed driver costs each of them one.
     """
@@ -96,8 +125,8 @@ def _run_on(
             _collect(_completed(workers, left, futures, most, n_chunks), len(left), results, None, False, label)
         if not results:
             raise
-    finally:
-        workers.close()
+        return False
+    return True
 
 
 def _completed(
@@ -155,7 +184,9 @@ def worker_count(n_jobs: int) -> int:
     """The number of workers meant by ``n_jobs``."""
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0 or n_jobs < -1:
         raise InvalidInputError(f"n_jobs is {n_jobs!r}, must be a positive number of workers, or -1 for one to a core")
-    return len(os.sched_getaffinity(0)) if n_jobs == -1 and hasattr(os, "sched_getaffinity") else abs(int(n_jobs))
+    if n_jobs > 0:
+        return int(n_jobs)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def checked_backend(backend: str | None) -> str | None:

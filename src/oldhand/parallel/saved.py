@@ -1,8 +1,8 @@
 """Finished chunks on disk: one ``.npz`` file each, arrays only, never a pickle.
 
-A file is written beside its place and moved there when complete, so that it is there whole or not at all. In it is the
-SHA-256 of its name and its arrays; what does not fit is computed again. That finds damage and files of another problem,
-not a forger: but even a forged file runs no code, and no more memory is taken than the file is long.
+A file is there whole or not at all. In it is the SHA-256 of its name and its arrays; what does not fit is computed
+again. That finds damage and files of another problem, not a forger: but even a forged file runs no code, and no more
+memory is taken than the file is long.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
+from oldhand.files import write_whole
 from oldhand.generators import rng_to_dict
 from oldhand.npy import Array, from_npy, read_header, to_npy
 
@@ -83,16 +84,7 @@ class Saved(Generic[Item, Result]):
         if arrays is None:
             return
         path = self._path(chunk)
-        beside = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            with open(beside, "wb") as file:
-                file.write(packed(arrays, path.name))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        write_whole(path, packed(arrays, path.name))
 
     def _path(self, chunk: int) -> Path:
         return self.folder / f"{self.names[chunk] if self.names else f'{self.key}-{chunk:03d}'}.npz"

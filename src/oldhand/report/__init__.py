@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from oldhand.errors import InvalidInputError
+from oldhand.files import write_whole
 from oldhand.report.page import Page
 from oldhand.report.render import check_plotly, render
 from oldhand.report.reproduction import CLAIMS, reproduction_page
@@ -25,17 +25,8 @@ def write_report(place: str | Path, out: str | Path = "oldhand-report.html") -> 
         raise InvalidInputError(f"write_report: {path} is no page, must end in .html")
     check_plotly()
     content = render(read_page(place)).encode("utf-8", "replace")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(beside, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_whole(path, content)
     except OSError as error:
         raise InvalidInputError(f"write_report: {path} cannot be written: {error.strerror or error}") from None
     return path

@@ -18,7 +18,7 @@ from oldhand.repository import records, rows
 from oldhand.repository.arrays import pack
 from oldhand.repository.database import Database, Work
 from oldhand.repository.memory import Memory, evaluation_seed
-from oldhand.repository.records import Task
+from oldhand.repository.records import Stored, Task
 from oldhand.repository.schema import runs as runs_table
 from oldhand.repository.schema import tasks as tasks_table
 from oldhand.repository.worth import (
@@ -44,7 +44,7 @@ class Addition:
     def __init__(
         self,
         tasks: Memory[Valued],
-        policies: Memory[Array],
+        policies: Memory[Stored],
         task: Task,
         policy: Any = None,
         provenance: str | None = None,
@@ -55,11 +55,12 @@ class Addition:
         if policy is None:
             policy, provenance = _solved(task, episodes), "solved"
         self.policy_row, self.policy_arrays = records.policy_row(policy, task, provenance or "imported")
-        self.policy = self.policy_arrays["policy"]
+        self.policy = records.policy_of(self.policy_row | {"id": OWN}, self.policy_arrays)
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes
         self.valued = Valued(task, episodes, evaluation_seed(self.task_row["digest"]))
-        self.bounds = records.task_bounds(task) if episodes is None else None
+        with_model = isinstance(task, TabularMDP) and episodes is not None  # that is not to be used
+        self.bounds = None if with_model else records.task_bounds(task)
         self.row, self.column = Vector(), Vector()
         value_row(self.row, self.valued, [OWN], [self.policy])
         self.packed = {name: pack(array) for name, array in self.task_arrays.items()}
@@ -183,7 +184,11 @@ class Addition:
         if "policies" in self.numbers:
             self.policies.put(self.numbers["policies"], self.policy, self.policy_arrays)
         if "tasks" in self.numbers:
-            stored = records.task_of(self.task_row | {"id": self.numbers["tasks"]}, self.task_arrays)
+            stored = self.task
+            if isinstance(stored, TabularMDP):
+                stored = records.task_of(self.task_row | {"id": self.numbers["tasks"]}, self.task_arrays)
+            elif callable(stored.env_id):
+                return  # as it is stored it is another, which is made when it is asked for
             self.tasks.put(self.numbers["tasks"], self.valued._replace(task=stored), self.task_arrays)
 
     def _improve(self, connection: sa.Connection, policy: int) -> None:
@@ -218,7 +223,7 @@ class Addition:
         drop_unused(connection, self.policies, old, now["policy_of_record"])
 
 
-def drop_unused(connection: sa.Connection, memory: Memory[Array], *numbers: int) -> None:
+def drop_unused(connection: sa.Connection, memory: Memory[Stored], *numbers: int) -> None:
     """Forget policies that are neither some task's own nor of record."""
     for number in set(numbers):
         if not _used(connection, number):
@@ -241,11 +246,10 @@ def check_family(connection: sa.Connection, task: Task) -> None:
     if first is None:
         return
     settings = rows.verified("tasks", first)["settings"]
-    for name in ("n_states", "n_actions", "gamma"):
-        got, expected = getattr(task, name), settings[name]
-        if got != expected:
+    for name, got in records.family_of(task).items():
+        if got != settings.get(name):
             raise InvalidInputError(
-                f"Repository.add: task.{name} is {got}, must be {expected} as in task {first['id']}: "
+                f"Repository.add: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
                 "the tasks of a repository share states, actions and gamma"
             )
 

@@ -11,14 +11,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from oldhand.errors import DamagedError, InvalidInputError, OldhandError, RepositoryError
+from oldhand.errors import DamagedError, InvalidInputError, OldhandError, RepositoryError, TaskError
 from oldhand.mdp import TabularMDP, sealed
 from oldhand.npy import Array
+from oldhand.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from oldhand.repository.rows import Row
-from oldhand.tasks import GymTask
+from oldhand.tasks import GymTask, fitting_policy
 from oldhand.values import Bounds, checked_policy, return_bounds
 
 Task = TabularMDP | GymTask
+Stored = Any
+"""A policy as it comes out of a repository: an array, or a ``NetworkPolicy``."""
 MODEL = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 PROVENANCES = ("solved", "learned", "imported")
@@ -52,24 +55,36 @@ class TaskRecord:
 
 def task_row(task: Task) -> tuple[Row, dict[str, Array]]:
     """The columns and arrays that hold a task."""
-    family = {"n_states": task.n_states, "n_actions": task.n_actions, "gamma": task.gamma, "horizon": task.horizon}
+    family = family_of(task) | {"horizon": task.horizon}
     name = plain(task.name, "Repository.add: task.name")
     if isinstance(task, GymTask):
-        kwargs = plain(task.kwargs, "Repository.add: task.kwargs")
-        settings = family | {"kind": "gymnasium", "env_id": task.env_id, "kwargs": kwargs}
+        try:
+            identity = plain(task.identity, "Repository.add: task")
+        except InvalidInputError as error:
+            raise InvalidInputError(f"Repository.add: {name} can be used but not stored: {error}") from None
+        told = {"reward_range": task.reward_range, "time_limit": task.time_limit}
+        settings = family | {"kind": "gymnasium"} | identity | plain(told, "Repository.add: task")
         return {"name": name, "digest": _environment_digest(settings), "settings": settings}, {}
     arrays = {name: getattr(task, name) for name in MODEL if getattr(task, name) is not None}
     settings = family | {"kind": "tabular", "params": plain(task.params, "Repository.add: task.params")}
     return {"name": name, "digest": _digest(family | {"kind": "tabular"}, arrays), "settings": settings}, arrays
 
 
+def family_of(task: Task) -> dict[str, Any]:
+    """What the tasks of a repository share."""
+    if isinstance(task, GymTask):
+        return task.family
+    return {"n_states": task.n_states, "n_actions": task.n_actions, "gamma": task.gamma}
+
+
 def _environment_digest(settings: Mapping[str, Any]) -> str:
-    return _digest({key: settings[key] for key in ("kind", "env_id", "kwargs", "gamma", "horizon")}, {})
+    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", *(["wrappers"] if "wrappers" in settings else []))
+    return _digest({key: settings[key] for key in identity}, {})
 
 
 def task_bounds(task: Task) -> Bounds | None:
-    """Bounds on a return, where there is a model."""
-    return return_bounds(task) if isinstance(task, TabularMDP) else None
+    """Bounds on a return, where a model or the range of rewards tells."""
+    return return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
 
 
 def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
@@ -125,35 +140,53 @@ def _environment_of(row: Row, place: str) -> GymTask:
         raise DamagedError(f"{place}: {env_id!r} is no id of an environment")
     if env_id not in gym.registry:
         raise RepositoryError(f"{place}: {env_id} is not registered here: import the module that registers it first")
-    return GymTask(env_id, settings["kwargs"], settings["gamma"], settings["horizon"], name=row["name"])
+    # what an older version stored has no range and no limit of its own
+    more = {key: settings[key] for key in ("reward_range", "time_limit", "wrappers") if key in settings}
+    try:
+        return GymTask(env_id, settings["kwargs"], settings["gamma"], settings["horizon"], name=row["name"], **more)
+    except (InvalidInputError, TaskError) as error:
+        raise RepositoryError(f"{place}: its environment cannot be made here: {error}") from None
 
 
 def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array]]:
-    """The columns and arrays that hold a policy."""
+    """The columns and arrays that hold a policy: a table, or a network as settings and weights."""
     if provenance not in PROVENANCES:
         raise InvalidInputError(
             f"Repository.add: provenance is {provenance!r}, must be one of {', '.join(PROVENANCES)}"
         )
-    if callable(policy):
-        raise InvalidInputError("Repository.add: policy is a function, must be an array: only data can be stored")
-    array = sealed(checked_policy(policy, task.n_states, task.n_actions, "Repository.add: policy").copy())
-    settings = {"n_states": task.n_states, "n_actions": task.n_actions}
-    return {"digest": _digest({}, {"policy": array}), "provenance": provenance, "settings": settings}, {"policy": array}
+    made = fitting_policy(policy, task, "Repository.add: policy")
+    if isinstance(made, NetworkPolicy):
+        array, settings = made.weights, {"kind": "network"} | made.settings
+        digest = _digest(settings, {"policy": array})
+    elif isinstance(made, TablePolicy):
+        array, settings = sealed(made.table.copy()), {"n_states": task.n_states, "n_actions": task.n_actions}
+        digest = _digest({}, {"policy": array})
+    else:
+        what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
+        raise InvalidInputError(
+            f"Repository.add: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
+        )
+    return {"digest": digest, "provenance": provenance, "settings": settings}, {"policy": array}
 
 
-def policy_of(row: Row, arrays: Mapping[str, Array]) -> Array:
-    """The policy a record holds."""
-    place, settings = f"policies {row['id']}", row["settings"]
+def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
+    """The policy a record holds: an array, or a ``NetworkPolicy``."""
+    place, settings = f"policies {row['id']}", dict(row["settings"])
     try:
-        policy = arrays["policy"]
-        checked_policy(policy, settings["n_states"], settings["n_actions"], place)
-        if policy.dtype not in (np.int32, np.float64) or _digest({}, {"policy": policy}) != row["digest"]:
+        array, policy = arrays["policy"], None
+        if settings.get("kind") == "network":
+            policy = NetworkPolicy.from_data({k: v for k, v in settings.items() if k != "kind"}, array)
+            digest = _digest(settings, {"policy": array})
+        else:
+            checked_policy(array, settings["n_states"], settings["n_actions"], place)
+            digest = _digest({}, {"policy": array})
+        if array.dtype not in (np.int32, np.float32, np.float64) or digest != row["digest"]:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
     except InvalidInputError as error:
         raise DamagedError(f"{place}: is no policy: {error}") from None
-    return policy
+    return array if policy is None else policy
 
 
 def plain(value: Any, place: str, depth: int = 0) -> Any:

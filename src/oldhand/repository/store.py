@@ -18,7 +18,6 @@ from oldhand.checks import whole
 from oldhand.clustering import Clustering, greedy_clustering, search_clusterings
 from oldhand.errors import InvalidInputError, RepositoryError
 from oldhand.mdp import FloatArray
-from oldhand.npy import Array
 from oldhand.repository import archive, rows
 from oldhand.repository.addition import Addition, check_family
 from oldhand.repository.check import Damage, find_damage
@@ -27,7 +26,7 @@ from oldhand.repository.database import Database
 from oldhand.repository.forgetting import forget_damaged, forget_task
 from oldhand.repository.lazy import Lazy
 from oldhand.repository.memory import Memory, policy_memory, task_memory
-from oldhand.repository.records import Task, TaskRecord, plain
+from oldhand.repository.records import Stored, Task, TaskRecord, plain
 from oldhand.repository.schema import RECORDS
 from oldhand.repository.schema import clusterings as clusterings_table
 from oldhand.repository.schema import policies as policies_table
@@ -145,7 +144,7 @@ class Repository:
         """The task of this id."""
         return self._task_list([_id(number)])[0]
 
-    def policy(self, number: int) -> Array:
+    def policy(self, number: int) -> Stored:
         """The policy of this id."""
         return self._policy_list([_id(number)])[0]
 
@@ -153,7 +152,7 @@ class Repository:
         """All tasks in order of id, each read when it is looked at."""
         return Lazy(self.database.read(lambda c: rows.numbers(c, "tasks")), self._task_list)
 
-    def policies(self) -> Lazy[Array]:
+    def policies(self) -> Lazy[Stored]:
         """The policy of record of each task, in the order of ``tasks()``, each read when it is looked at."""
         return Lazy([record.policy_of_record for record in self.records()], self._policy_list)
 
@@ -167,7 +166,9 @@ class Repository:
         if not bounds:
             raise RepositoryError(f"{self.place} holds no tasks yet, so their returns have no bounds")
         if unknown := [number for number, bound in bounds if bound is None]:
-            raise RepositoryError(f"task {unknown[0]} is valued without a model: declare bounds on its returns")
+            raise RepositoryError(
+                f"task {unknown[0]} is valued without a model: declare bounds on its returns, or its reward_range"
+            )
         return Bounds(min(b.lower for _, b in bounds if b), max(b.upper for _, b in bounds if b))
 
     def cluster(
@@ -236,10 +237,10 @@ class Repository:
 
         return self.database.read(read)
 
-    def numbered_sources(self) -> tuple[list[int], list[Array]]:
+    def numbered_sources(self) -> tuple[list[int], list[Stored]]:
         """The ids of the source policies, and the policies."""
 
-        def kept(connection: sa.Connection) -> tuple[list[int], list[Array]]:
+        def kept(connection: sa.Connection) -> tuple[list[int], list[Stored]]:
             latest = _latest(connection)
             if latest is None:
                 return [], []
@@ -261,7 +262,7 @@ class Repository:
         """The ids of the policies of ``sources``."""
         return self.numbered_sources()[0]
 
-    def sources(self) -> list[Array]:
+    def sources(self) -> list[Stored]:
         """The policies that the latest clustering keeps: of record in its representatives now, none of them twice."""
         return self.numbered_sources()[1]
 
@@ -304,7 +305,7 @@ class Repository:
     def _task_list(self, numbers: list[int]) -> list[Task]:
         return [valued.task for valued in self._there(self._tasks, numbers)]
 
-    def _policy_list(self, numbers: list[int]) -> list[Array]:
+    def _policy_list(self, numbers: list[int]) -> list[Stored]:
         return self._there(self._policies, numbers)
 
     def _there(self, memory: Memory[Thing], numbers: list[int]) -> list[Thing]:

@@ -14,7 +14,7 @@ from oldhand.errors import DamagedError
 from oldhand.mdp import FloatArray
 from oldhand.npy import Array
 from oldhand.repository import rows
-from oldhand.repository.records import Task
+from oldhand.repository.records import Stored, Task
 from oldhand.tasks import estimate_values
 from oldhand.values import cross_values
 
@@ -71,23 +71,23 @@ def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
     return {f"{name}_ids": ids, f"{name}_values": values[:, 0], f"{name}_errors": values[:, 1]}
 
 
-def value_row(vector: Vector, valued: Valued, numbers: Sequence[int], policies: Sequence[Array]) -> None:
+def value_row(vector: Vector, valued: Valued, numbers: Sequence[int], policies: Sequence[Stored]) -> None:
     """The values of policies in one task."""
     if not policies:
         return
     task, episodes, seed = valued
     if episodes is None:
-        values = cross_values([task], policies)[0]  # type: ignore[list-item]  # without episodes it is a TabularMDP
+        values = cross_values([task], policies)[0]
         vector.take(numbers, values, np.zeros(len(values)), 0)
     else:
         vector.take(numbers, *estimate_values(task, list(policies), episodes=episodes, seed=seed))
 
 
-def value_column(vector: Vector, numbers: Sequence[int], tasks: Sequence[Valued], policy: Array) -> None:
+def value_column(vector: Vector, numbers: Sequence[int], tasks: Sequence[Valued], policy: Stored) -> None:
     """The values of one policy in many tasks."""
     exact = [(number, valued.task) for number, valued in zip(numbers, tasks, strict=True) if valued.episodes is None]
     if exact:
-        values = cross_values([task for _, task in exact], [policy])[:, 0]  # type: ignore[misc]
+        values = cross_values([task for _, task in exact], [policy])[:, 0]
         vector.take([number for number, _ in exact], values, np.zeros(len(exact)), 0)
     for number, valued in zip(numbers, tasks, strict=True):
         if valued.episodes is not None:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.mdp import FloatArray, TabularMDP, sealed
+from oldhand.policies.batch import action_of
 from oldhand.reuse import _episode_kernels as kernels
 from oldhand.reuse._selector_kernels import outside
 from oldhand.reuse.q_learning import QLearner
@@ -160,6 +161,16 @@ class PlainEpisodes:
         trial.clipped += getattr(trial.selector, "n_clipped", 0)
         return len(trial.returns)
 
+    def open(self) -> int:
+        """Run the arms in turn, the learner first, until two returns differ; returns how many episodes that took."""
+        trial, arms = self.trial, len(self.sources) + 1
+        for t in range(len(trial.returns)):
+            trial.arms[t] = (t - 1) % arms
+            trial.returns[t], _ = self.episode(int(trial.arms[t]))
+            if trial.returns[t] != trial.returns[0]:
+                return t + 1
+        return len(trial.returns)
+
     def episode(self, arm: int) -> tuple[float, FloatArray]:
         """One episode of an arm: its discounted return, and how likely each arm would have been to act so."""
         trial, learner = self.trial, self.trial.learner
@@ -207,15 +218,16 @@ class PlainEpisodes:
     def source_action(self, i: int, observation: Any) -> Any:
         """What source i does."""
         source = self.sources[i]
-        if callable(source):
-            return source(observation)
+        if not isinstance(source, np.ndarray):
+            acts = hasattr(source, "act")  # it may be callable besides
+            return action_of(source, observation, self.trial.rng) if acts else source(observation)
         if source.ndim == 1:
             return int(source[observation])
         return kernels.draw_action.py_func(source[observation], self.trial.rng.random())  # type: ignore[attr-defined]
 
     def source_likelihood(self, i: int, observation: Any, action: Any) -> float:
-        """How likely source i is to take the action; callables are taken to be deterministic."""
+        """How likely source i is to take the action; all but arrays are taken to be deterministic."""
         source = self.sources[i]
-        if callable(source):
-            return float(np.array_equal(source(observation), action))
+        if not isinstance(source, np.ndarray):
+            return float(np.array_equal(self.source_action(i, observation), action))
         return float(source[observation] == action) if source.ndim == 1 else float(source[observation, action])

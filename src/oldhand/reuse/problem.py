@@ -13,7 +13,10 @@ import numpy as np
 from oldhand._cross_kernels import states_met
 from oldhand.checks import whole, within
 from oldhand.errors import InvalidInputError
+from oldhand.guard import Watch
 from oldhand.mdp import BoolArray, TabularMDP, sealed
+from oldhand.policies import TablePolicy, as_policy
+from oldhand.policies.batch import is_random
 from oldhand.reuse import _episode_kernels as kernels
 from oldhand.reuse.episodes import FOREVER, simulated, source_arrays
 from oldhand.reuse.learner import LearnerSettings
@@ -50,7 +53,7 @@ class Problem:
         if isinstance(settings, QLearning) and None in (self.n_states, self.n_actions):
             raise InvalidInputError(
                 f"transfer: QLearning needs Discrete observations and actions from 0, got {self.observations} and "
-                f"{self.actions}: pass a learner of your own"
+                f"{self.actions}: pass a learner for these, SB3Learning('DQN') say"
             )
         if share and not isinstance(settings, QLearning):
             raise InvalidInputError(
@@ -60,13 +63,9 @@ class Problem:
 
     def _take_task(self, gamma: float | None, horizon: int | None) -> None:
         task: TabularMDP = self.task
-        own = {"gamma": task.gamma} | ({} if task.horizon is None else {"horizon": task.horizon})
-        for name, value in (("gamma", gamma), ("horizon", horizon)):
-            if value is not None and value != own.get(name, value):
-                raise InvalidInputError(
-                    f"transfer: {name} is {value}, but the task has its own, {own[name]}: leave it out"
-                )
-        steps = task.horizon if horizon is None else whole("transfer", "horizon", horizon, at_least=1)
+        self._own_setting("gamma", gamma)
+        horizon = self._own_setting("horizon", horizon)
+        steps = None if horizon is None else whole("transfer", "horizon", horizon, at_least=1)
         if steps is None and (endless := endless_states(task)).any():
             raise InvalidInputError(
                 f"transfer: {task} has no horizon and an episode may never end (in state "
@@ -76,13 +75,24 @@ class Problem:
         self.observations: gym.Space[Any] = gym.spaces.Discrete(task.n_states)
         self.actions: gym.Space[Any] = gym.spaces.Discrete(task.n_actions)
 
+    def _own_setting(self, name: str, given: Any) -> Any:
+        """The task's own gamma or horizon, where it has one; to give another is refused."""
+        own = getattr(self.task, name, None)
+        if isinstance(self.task, str | gym.Env) or own is None:
+            return given
+        if given is not None and given != own:
+            raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
+        return own
+
     def _take_environment(self, gamma: float | None, horizon: int | None) -> None:
+        gamma, horizon = self._own_setting("gamma", gamma), self._own_setting("horizon", horizon)
         if gamma is None:
             raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
         self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)
         env = self.environment()
         limits = (env.spec.max_episode_steps if env.spec else None, getattr(env.unwrapped, "horizon", None), horizon)
-        steps = [limit for limit in limits if limit is not None]
+        own = getattr(self.task, "horizon", None) is not None and not self.shared_environment
+        steps = [horizon] if own else [limit for limit in limits if limit is not None]
         self.observations, self.actions = env.observation_space, env.action_space
         self.leave(env)
         if not steps:
@@ -91,11 +101,19 @@ class Problem:
             )
         self.horizon = whole("transfer", "horizon", min(steps), at_least=1)
 
-    def environment(self) -> gym.Env[Any, Any]:
-        """An environment to run episodes in; ``leave`` it when done."""
+    def watch(self) -> Watch:
+        """A watch over the environments of one trial."""
+        own = getattr(self.task, "watch", None)
+        watch: Watch = Watch(str(self.task), None) if isinstance(self.task, gym.Env) or own is None else own()
+        return watch
+
+    def environment(self, watch: Watch | None = None) -> gym.Env[Any, Any]:
+        """An environment to run episodes in, under a watch if the task wants one; ``leave`` it when done."""
+        env: gym.Env[Any, Any]
         if self.tabular:
-            env: gym.Env[Any, Any] = self.task.to_gymnasium()
-            return env
+            return self.task.to_gymnasium()  # type: ignore[no-any-return]
+        if watch is not None and watch.limit is not None:
+            return self.task.environment(watch)  # type: ignore[no-any-return]
         if isinstance(self.task, str):
             env = gym.make(self.spec or self.task)
             self.spec = env.spec  # in another process the id may not be registered
@@ -114,9 +132,16 @@ class Problem:
             env.close()
 
     def _checked_source(self, source: Any, i: int) -> Any:
+        place = f"transfer: sources[{i}]"
+        if isinstance(source, TablePolicy):
+            source = source.table
+        elif hasattr(source, "act") or hasattr(source, "predict"):
+            policy = as_policy(source, place)
+            if self.share and is_random(policy):
+                raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
+            return policy
         if callable(source):
             return source
-        place = f"transfer: sources[{i}]"
         if self.n_states is None or self.n_actions is None:
             raise InvalidInputError(
                 f"{place} is an array, which needs Discrete observations and actions: pass a function instead"
@@ -126,7 +151,7 @@ class Problem:
     @property
     def compilable(self) -> bool:
         """Whether task, sources and learner are all arrays."""
-        arrays = all(not callable(source) for source in self.sources)
+        arrays = all(isinstance(source, np.ndarray) for source in self.sources)
         return self.tabular and arrays and isinstance(self.settings, QLearning)
 
     @property
@@ -134,6 +159,11 @@ class Problem:
         """What tells this task from every other; None of code, which cannot be told apart."""
         if self.tabular:
             return outcomes_and_start(self.task)
+        if hasattr(self.task, "identity") and not self.shared_environment:
+            try:
+                return ["task", json.dumps(self.task.fingerprint, sort_keys=True)]
+            except InvalidInputError:  # a function whose environments cannot be told apart
+                return None
         if self.spec is None:
             return None
         entry: Any = self.spec.entry_point

@@ -61,9 +61,13 @@ class TransferRun:
     """The learners as they ended."""
     sources: list[Any]
     """The source policies."""
+    bounds: list[Bounds | None]
+    """The bounds on a return as they ended."""
+    bounds_from: str
+    """Where they came from: "declared", the "task" (its reward range), or "running" (the returns seen, doubled)."""
 
     @classmethod
-    def of(cls, results: list[TrialResult], sources: list[Any]) -> TransferRun:
+    def of(cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared") -> TransferRun:
         """The trials together."""
         returns, arms = np.stack([r.returns for r in results]), np.stack([r.arms for r in results])
         return cls(
@@ -76,6 +80,8 @@ class TransferRun:
             [r.selector for r in results],
             [r.learner for r in results],
             sources,
+            [r.bounds for r in results],
+            bounds_from,
         )
 
     @property
@@ -136,6 +142,9 @@ class TransferRun:
         keep = "the learner" if arm == self.n_sources else f"source {arm}"
         odd = f", {int(self.clipped.sum())} returns clipped" if self.clipped.any() else ""
         odd += f", bounds widened {int(self.widened.sum())} times" if self.widened.any() else ""
+        if self.bounds_from != "declared" and (bounds := self.bounds[self.best_trial]) is not None:
+            whence = "of the task" if self.bounds_from == "task" else "running"
+            odd += f", bounds {whence}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
         return (
             f"TransferRun({trials} x {episodes:,} episodes, {self.n_sources} sources: "
             f"mean return {mean[0]:.4g}{spread}, {100 * (self.arms == self.n_sources).mean():.0f}% by the learner, "

@@ -13,6 +13,7 @@ from oldhand import parallel
 from oldhand.checks import whole
 from oldhand.errors import InvalidInputError
 from oldhand.generators import checked_rng
+from oldhand.guard import Watch, watched
 from oldhand.mdp import TabularMDP
 from oldhand.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from oldhand.reuse.exp3_transfer import Exp3Transfer
@@ -35,6 +36,9 @@ RECOMMENDED: dict[str, Any] = {
 }
 """The combination that docs/reuse.md recommends: ``transfer(..., **RECOMMENDED)``."""
 
+DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
+UNIT = Bounds(0.0, 1.0)  # of a selector that never runs
+
 OnViolation = Literal["raise", "widen", "clip"]
 
 
@@ -44,7 +48,7 @@ def transfer(
     *,
     episodes: int,
     rng: np.random.Generator,
-    bounds: tuple[float, float] | None = None,
+    bounds: tuple[float, float] | Literal["running"] | None = None,
     selector: str | Callable[..., Any] = "exp3-transfer",
     learner: Any = None,
     trials: int = 1,
@@ -59,10 +63,16 @@ def transfer(
 ) -> TransferRun:
     """Run ``episodes`` episodes on a new task, ``trials`` times over, and tell what happened.
 
-    ``task`` is a ``TabularMDP``, or a Gymnasium environment, its id, or a function that makes one; these need a
-    ``gamma``, and a ``horizon`` unless they have a step limit. ``sources`` are policies: actions [S], probabilities
-    [S, A], or functions of the observation; none at all is Q-learning alone. ``bounds`` are the least and the greatest
-    return, declared for the family (``return_bounds`` of its tasks), not taken from the new task. ``selector`` is a
+    ``task`` is a ``TabularMDP`` or a ``GymTask``, or a Gymnasium environment, its id, or a function that makes one;
+    these need a ``gamma``, and a ``horizon`` unless they have a step limit. ``sources`` are policies: actions [S],
+    probabilities [S, A], functions of the observation, or objects with ``act`` (see ``policies.Policy``); none at all
+    is learning alone. ``bounds`` are the least and the greatest return, declared for the family (``return_bounds`` of
+    its tasks), not taken from the new task. Of a ``GymTask`` they follow from its reward range where it has one, else
+    they are "running", which can also be asked for: the arms run in turn, the learner first, until two returns differ;
+    these are the first bounds, and each return outside doubles the span and starts the selector anew. The regret is
+    then at most 8 times the bound for known bounds, plus the span for each restart and for each episode of that
+    opening: the spans of the starts sum to at most twice the last, which is at most 4 times the true one. The run tells
+    which it was. ``selector`` is a
     name in ``SELECTORS`` or is called as ``selector(n_sources, episodes, bounds=..., rng=...)``. ``learner`` is a
     ``QLearning``, or settings of your own (see ``learner.LearnerSettings``). ``share`` lets an episode count for every
     source that would have acted as it did.
@@ -85,9 +95,10 @@ def transfer(
     if on_violation not in ("raise", "widen", "clip"):
         raise InvalidInputError(f"{caller}: on_violation is {on_violation!r}, must be 'raise', 'widen' or 'clip'")
     problem = Problem(task, sources, QLearning() if learner is None else learner, gamma, horizon, bool(share))
-    declared = None if bounds is None else checked_bounds(caller, bounds)
-    make = _selector_maker(selector, problem, declared)
-    fresh = make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
+    declared, told = _chosen_bounds(problem, bounds)
+    make = _selector_maker(selector, problem, UNIT if told == RUNNING else declared)
+    # refuse bad settings before any work
+    fresh = make(episodes, UNIT if told == RUNNING else declared, np.random.default_rng(0))
     alone = parallel.worker_count(n_jobs) == 1 or trials == 1
     if parallel.checked_backend(backend) is None and not (alone or (problem.compilable and as_compiled(fresh))):
         backend = "loky"  # Python holds the GIL
@@ -100,16 +111,34 @@ def transfer(
     streams, shown = rng.spawn(trials), progress and trials == 1 and backend in (None, "threads")
     saved = None
     if folder is not None:
-        settings = (episodes, declared, on_violation)
+        settings = (episodes, declared, told, on_violation)
         saved = saved_trials(folder, problem, selector, fresh, settings, streams, SELECTORS)
 
     def one(stream: np.random.Generator) -> TrialResult:
-        return _run_trial(problem, make, declared, episodes, on_violation, stream, shown)
+        watch = problem.watch()
+        settings = (declared, told == RUNNING, episodes, on_violation)
+        return watched(lambda: _run_trial(problem, make, *settings, stream, shown, watch), watch)
 
     results = parallel.run(
         one, streams, n_jobs=n_jobs, backend=backend, save=saved, progress=progress and trials > 1, label="transfer"
     )
-    return TransferRun.of(results, problem.sources)
+    return TransferRun.of(results, problem.sources, told)
+
+
+def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
+    """The bounds to begin with, and in words where they come from."""
+    own = getattr(problem.task, "return_bounds", None)
+    if isinstance(bounds, str):
+        if bounds != RUNNING or problem.tabular:
+            wanted = "return_bounds(tasks) of the family" if problem.tabular else "(lower, upper) or 'running'"
+            raise InvalidInputError(f"transfer: bounds is {bounds!r}, must be {wanted}")
+        return None, RUNNING
+    if bounds is not None or problem.tabular or problem.shared_environment or own is None:
+        return None if bounds is None else checked_bounds("transfer", bounds), DECLARED
+    found: Bounds | None = own()
+    if found is None:
+        return None, RUNNING
+    return found if found.span > 0 else Bounds(found.lower, found.lower + 1.0), OF_TASK
 
 
 Maker = Callable[[int, Bounds | None, np.random.Generator], Any]
@@ -150,22 +179,24 @@ def _run_trial(
     problem: Problem,
     make: Maker,
     bounds: Bounds | None,
+    running: bool,
     episodes: int,
     on_violation: OnViolation,
     rng: np.random.Generator,
     progress: bool,
+    watch: Watch,
 ) -> TrialResult:
     """One trial: run until done, widening the bounds where asked to."""
     selector_rng, environment_rng, learner_rng = rng.spawn(3)
     settings = problem.settings
     trial = Trial(
-        make(episodes, bounds, selector_rng),
+        make(episodes, UNIT if running else bounds, selector_rng),
         settings.start(problem.observations, problem.actions, problem.gamma, learner_rng),
         learner_rng,
         getattr(settings, "learn_from", "own") == "every",
         problem.share,
         bounds,
-        on_violation == "clip",
+        on_violation == "clip" and not running,
         int(environment_rng.integers(2**31)),
         np.empty(episodes),
         np.empty(episodes, np.int32),
@@ -174,11 +205,12 @@ def _run_trial(
     if problem.compilable and as_compiled(trial.selector):
         engine = CompiledEpisodes(problem.task, *problem.arrays, trial)
     else:
-        engine = PlainEpisodes(problem.environment(), problem.sources, trial, problem.gamma, problem.horizon)
+        engine = PlainEpisodes(problem.environment(watch), problem.sources, trial, problem.gamma, problem.horizon)
         if progress:
             engine.track = lambda steps: parallel.tracked(steps, len(steps), True, "transfer")
     try:
-        begun, widened = _play(engine, trial, make, on_violation == "widen", selector_rng)
+        opened = _open(engine, trial, make, selector_rng) if running and isinstance(engine, PlainEpisodes) else 0
+        begun, widened = _play(engine, trial, make, opened, running or on_violation == "widen", selector_rng)
     finally:
         if isinstance(engine, PlainEpisodes):
             problem.leave(engine.env)
@@ -192,11 +224,30 @@ def as_compiled(selector: Any) -> bool:
     return type(selector) in SELECTORS.values() and selector.pending is None
 
 
+def _open(engine: PlainEpisodes, trial: Trial, make: Maker, rng: np.random.Generator) -> int:
+    """The first episodes of running bounds, and the selector of all others; returns how many those were."""
+    if trial.mixing:
+        return 0  # policy reuse needs no bounds
+    opened = engine.open()
+    seen = trial.returns[:opened]
+    if not np.isfinite(seen).all():
+        raise InvalidInputError(f"transfer: a return is {seen.sum()}, must be a finite number")
+    trial.bounds = Bounds(float(seen.min()), float(seen.max()) if np.ptp(seen) else float(seen[0]) + 1.0)
+    if opened < len(trial.returns):
+        trial.selector = make(len(trial.returns) - opened, trial.bounds, rng)
+    return opened
+
+
 def _play(
-    engine: CompiledEpisodes | PlainEpisodes, trial: Trial, make: Maker, widen: bool, rng: np.random.Generator
+    engine: CompiledEpisodes | PlainEpisodes,
+    trial: Trial,
+    make: Maker,
+    first: int,
+    widen: bool,
+    rng: np.random.Generator,
 ) -> tuple[int, int]:
     """Run all episodes; returns the one at which the last selector began, and how often the bounds were widened."""
-    episodes, begun, widened, first = len(trial.returns), 0, 0, 0
+    episodes, begun, widened = len(trial.returns), first, 0
     while (stopped := engine.play(first)) < episodes:
         value, first = float(trial.returns[stopped]), stopped + 1
         if not math.isfinite(value):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from oldhand import parallel
 from oldhand.errors import InvalidInputError
 from oldhand.generators import rng_from_dict, rng_to_dict
+from oldhand.policies import NetworkPolicy
 from oldhand.reuse.problem import Problem
 from oldhand.reuse.q_learning import QLearning
 from oldhand.reuse.run import TrialResult
@@ -40,14 +41,22 @@ def saved_trials(
         raise _refused("a selector of its own", "by name, as a class of oldhand, or as functools.partial of one")
     if type(problem.settings) is not QLearning:
         raise _refused("a learner of its own", "a QLearning")
-    if any(callable(source) for source in problem.sources):
-        raise _refused("a function as a source", "arrays")
+    sources = [_source(source) for source in problem.sources]
     if not problem.identity:
         raise _refused("an environment or a function as its task", "a TabularMDP or the id of a registered environment")
     choosing = json.dumps([fresh.name, fresh.to_dict()["arguments"]])
-    world = [problem.identity, problem.gamma, problem.horizon, problem.share, problem.sources]
+    world = [problem.identity, problem.gamma, problem.horizon, problem.share, sources]
     key = parallel.digest("transfer", world, problem.settings.identity, choosing, list(settings), list(streams))
     return parallel.Saved(folder, key, _to_arrays, partial(_from_arrays, problem, selectors))
+
+
+def _source(source: Any) -> Any:
+    """A source as data."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, NetworkPolicy):
+        return [json.dumps(source.settings, sort_keys=True), source.weights]
+    raise _refused("a function as a source", "arrays, or networks")
 
 
 def _refused(what: str, wanted: str) -> InvalidInputError:

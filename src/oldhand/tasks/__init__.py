@@ -1,6 +1,20 @@
 """Black-box tasks: environments without a model, and what policies are worth in them as far as episodes tell."""
 
-from oldhand.tasks.estimate import Estimate, estimate_values
-from oldhand.tasks.gym_task import GymTask, transfer_setting
+from oldhand.tasks.cross import estimate_cross_values
+from oldhand.tasks.cross_estimate import CrossValueEstimate
+from oldhand.tasks.estimate import Estimate, estimate_values, fitting_policy
+from oldhand.tasks.gym_task import GymTask
+from oldhand.tasks.rollouts import Run, episode_returns
+from oldhand.tasks.sb3_learner import SB3Learning
 
-__all__ = ["Estimate", "GymTask", "estimate_values", "transfer_setting"]
+__all__ = [
+    "CrossValueEstimate",
+    "Estimate",
+    "GymTask",
+    "Run",
+    "SB3Learning",
+    "episode_returns",
+    "estimate_cross_values",
+    "estimate_values",
+    "fitting_policy",
+]

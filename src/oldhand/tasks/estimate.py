@@ -6,16 +6,17 @@ the caller: so an estimate depends neither on the order of the policies nor on w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
 from oldhand.checks import whole
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray, TabularMDP
+from oldhand.policies import TablePolicy, as_policy
 from oldhand.tasks.gym_task import GymTask
+from oldhand.tasks.rollouts import Run, episode_returns
 from oldhand.values import checked_policy, cross_values
 
 
@@ -27,9 +28,7 @@ class Estimate(NamedTuple):
     episodes: int
 
 
-def estimate_values(
-    task: TabularMDP | GymTask, policies: list[npt.NDArray[Any]], *, episodes: int, seed: int
-) -> Estimate:
+def estimate_values(task: TabularMDP | GymTask, policies: Sequence[Any], *, episodes: int, seed: int) -> Estimate:
     """The mean return of each policy over ``episodes`` episodes, and its standard error.
 
     In a deterministic ``TabularMDP`` every episode of a policy of actions is the same: it is run once, and counted as
@@ -38,36 +37,38 @@ def estimate_values(
     episodes = whole("estimate_values", "episodes", episodes, at_least=1)
     if task.horizon is None:
         raise InvalidInputError(f"estimate_values: {task} has no horizon, must have one: an episode may never end")
-    if not policies:
-        return Estimate(np.empty(0), np.empty(0), 0)
-    mean, error = np.empty(len(policies)), np.zeros(len(policies))
-    sure = isinstance(task, TabularMDP) and task.is_deterministic and len(task.start_states) == 1
-    alike = [j for j, policy in enumerate(policies) if sure and np.ndim(policy) == 1]
+    things = [fitting_policy(policy, task, f"estimate_values: policies[{j}]") for j, policy in enumerate(policies)]
+    mean, error = np.empty(len(things)), np.zeros(len(things))
+    alike = [j for j, policy in enumerate(things) if is_certain(task, policy)]
     if alike and isinstance(task, TabularMDP):
-        mean[alike] = cross_values([task], [policies[j] for j in alike])[0]
-    others = sorted(set(range(len(policies))) - set(alike))
-    if others:
-        env = task.to_gymnasium() if isinstance(task, TabularMDP) else task()
-        for j in others:
-            policy = checked_policy(policies[j], task.n_states, task.n_actions, f"estimate_values: policies[{j}]")
-            returns = [_episode(env, policy, task.gamma, task.horizon, [seed, k]) for k in range(episodes)]
-            mean[j] = np.mean(returns)
-            error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
-        env.close()
-    return Estimate(mean, error, episodes * len(policies))
+        mean[alike] = cross_values([task], [things[j].table for j in alike])[0]
+    others = sorted(set(range(len(things))) - set(alike))
+    found = episode_returns(task, things, [Run(j, 0, episodes) for j in others], seed) if others else []
+    for j, returns in zip(others, found, strict=True):
+        mean[j] = np.mean(returns)
+        error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
+    return Estimate(mean, error, episodes * len(things))
 
 
-def _episode(env: gym.Env[Any, Any], policy: npt.NDArray[Any], gamma: float, horizon: int, seed: list[int]) -> float:
-    """The discounted return of one episode."""
-    rng = np.random.default_rng(seed)
-    state, _ = env.reset(seed=int(rng.integers(2**31)))
-    total, weight = 0.0, 1.0
-    for _ in range(horizon):
-        row = policy[state]
-        action = int(row) if policy.ndim == 1 else int(rng.choice(len(row), p=row))
-        state, reward, terminated, truncated, _ = env.step(action)
-        total += weight * float(reward)
-        weight *= gamma
-        if terminated or truncated:
-            break
-    return total
+def is_certain(task: TabularMDP | GymTask, policy: Any) -> bool:
+    """Whether every episode of the policy is known to be the same."""
+    sure = isinstance(task, TabularMDP) and task.is_deterministic and len(task.start_states) == 1
+    return sure and isinstance(policy, TablePolicy) and not policy.random
+
+
+def fitting_policy(policy: Any, task: TabularMDP | GymTask, place: str) -> Any:
+    """What ``as_policy`` makes of it, a table being checked against the task's states and actions."""
+    made = as_policy(policy, place)
+    check_fits(made, task, place)
+    return made
+
+
+def check_fits(policy: Any, task: TabularMDP | GymTask, place: str) -> None:
+    """Refuse a table that is not of the task's states and actions."""
+    if not isinstance(policy, TablePolicy):
+        return
+    if task.n_states is None or task.n_actions is None:
+        raise InvalidInputError(
+            f"{place} is a table, which needs Discrete observations and actions from 0; {task.name} has others"
+        )
+    checked_policy(policy.table, task.n_states, task.n_actions, place)

@@ -24,9 +24,10 @@ POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynami
 
 
 def cross_values(
-    tasks: Iterable[TabularMDP],
-    policies: Iterable[npt.ArrayLike] | None = None,
+    tasks: Iterable[Any],
+    policies: Iterable[Any] | None = None,
     *,
+    episodes: int = 30,
     n_jobs: int = 1,
     backend: str | None = None,
     save: str | Path | None = None,
@@ -38,10 +39,18 @@ def cross_values(
     trajectory where the task is deterministic, one occupancy for all tasks that share their dynamics, otherwise only
     the states that the policy reaches.
 
+    Where a task has no model (a ``GymTask``) the values are means of ``episodes`` episodes each, the same at every
+    call; ``estimate_cross_values`` tells how sure they are, and spends episodes where they matter.
+
     ``backend`` is "threads" (the default), "loky", "dask" or "ray" (see ``parallel.run``); the values do not depend on
     it. ``save`` is a folder: what is finished is kept there, and the same call goes on from it.
     """
     tasks = listed(tasks, "cross_values: tasks")
+    for task in tasks:
+        if not isinstance(task, TabularMDP) and hasattr(task, "estimated"):
+            how = {"n_jobs": n_jobs, "backend": backend, "save": save, "progress": progress}
+            U_estimated: FloatArray = task.estimated(tasks, policies, episodes, **how)
+            return U_estimated
     check_alike(tasks, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
     if policies is None:

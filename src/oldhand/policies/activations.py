@@ -1,0 +1,78 @@
+"""Activations of hidden layers, by torch's names in small letters and with torch's default constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Array = npt.NDArray[Any]
+
+
+def relu(x: Array) -> Array:
+    """max(x, 0)."""
+    return np.maximum(x, np.float32(0))
+
+
+def leaky_relu(x: Array) -> Array:
+    """x, below 0 a hundredth of it."""
+    return np.where(x >= 0, x, x * np.float32(0.01))
+
+
+def elu(x: Array) -> Array:
+    """x, below 0 exp(x) - 1."""
+    return np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
+
+
+def selu(x: Array) -> Array:
+    """elu with the two constants of self-normalising networks."""
+    scale, alpha = np.float32(1.0507009873554805), np.float32(1.0507009873554805 * 1.6732632423543772)
+    return np.where(x > 0, scale * x, alpha * np.expm1(np.minimum(x, np.float32(0))))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    values: Array = special.expit(x)
+    return values
+
+
+def silu(x: Array) -> Array:
+    """x sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def gelu(x: Array) -> Array:
+    """x times the normal distribution function at x."""
+    chances: Array = np.float32(0.5) * (1 + special.erf(x * np.float32(np.sqrt(0.5))))
+    return x * chances
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x))."""
+    values: Array = np.logaddexp(x, np.float32(0))
+    return values
+
+
+def mish(x: Array) -> Array:
+    """x tanh(softplus(x))."""
+    return x * np.tanh(softplus(x))
+
+
+def identity(x: Array) -> Array:
+    """x."""
+    return x
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh, "relu": relu, "leaky_relu": leaky_relu, "elu": elu, "selu": selu, "sigmoid": sigmoid,
+    "silu": silu, "gelu": gelu, "softplus": softplus, "mish": mish, "identity": identity,
+}  # fmt: skip
+
+OF_TORCH = {
+    "Tanh": "tanh", "ReLU": "relu", "LeakyReLU": "leaky_relu", "ELU": "elu", "SELU": "selu", "Sigmoid": "sigmoid",
+    "SiLU": "silu", "GELU": "gelu", "Softplus": "softplus", "Mish": "mish", "Identity": "identity",
+}  # fmt: skip
+"""The classes of torch.nn that these are."""

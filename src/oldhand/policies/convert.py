@@ -1,0 +1,34 @@
+"""Whatever people have for a policy, as a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oldhand.errors import InvalidInputError
+from oldhand.policies.policy import FunctionPolicy, Policy, TablePolicy
+from oldhand.policies.sb3_live import is_model, live_policy
+from oldhand.solve import Solution
+
+
+def as_policy(thing: Any, place: str) -> Policy:
+    """A policy as it is, an array as a table, a Stable-Baselines3 model as its network, a function as itself.
+
+    All else is refused by an error that begins with ``place``.
+    """
+    if isinstance(thing, np.ndarray | list | tuple):
+        return TablePolicy(thing, place=place)
+    if isinstance(thing, Solution):
+        raise InvalidInputError(f"{place} is a Solution, must be its policy: pass solution.policy")
+    if not isinstance(thing, type):
+        if callable(getattr(thing, "act", None)):
+            policy: Policy = thing
+            return policy
+        if is_model(thing):
+            return live_policy(thing, caller=place)
+        if callable(thing):
+            return FunctionPolicy(thing)
+    raise InvalidInputError(
+        f"{place} is {thing!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
+    )

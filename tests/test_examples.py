@@ -1,0 +1,60 @@
+"""The worked examples run in their quick versions, from a folder of their own, and say and draw what they should."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+pytestmark = pytest.mark.xdist_group("examples")
+
+
+def quick(name: str, folder: Path) -> str:
+    """What an example prints."""
+    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / name), "--quick"]
+    done = subprocess.run(
+        [*command, "--out", str(folder / "out")],
+        cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_frozen_lakes_tell_what_is_kept_and_what_a_new_winter_gains(tmp_path):
+    printed = quick("frozen_lakes.py", tmp_path)
+    kept, of = map(int, re.search(r"^(\d+) of (\d+) routes stand for all", printed, re.MULTILINE).groups())
+    assert 1 <= kept < of == 6
+    covered = re.findall(r"^  the route of lake \d, winter \d: (.+)$", printed, re.MULTILINE)
+    assert sorted("; ".join(covered).split("; ")) == [f"lake {i}, winter {j}" for i in range(2) for j in range(3)]
+    rows = re.findall(
+        r"^(?:lake \d, new winter|a lake never met) +([\d.]+) +([\d.]+) +([\d.]+) ", printed, re.MULTILINE
+    )
+    assert len(rows) == 3
+    for best, reuse, alone in (map(float, row) for row in rows):
+        assert 0 < best <= 1
+        assert max(reuse, alone) <= best + 0.1
+    assert (tmp_path / "out" / "6-maps.db").exists()
+    assert (tmp_path / "out" / "frozen-lakes.png").read_bytes().startswith(PNG)
+
+
+def test_the_cart_poles_tell_what_is_kept_and_what_new_ones_gain(tmp_path):
+    pytest.importorskip("stable_baselines3")
+    printed = quick("cart_poles.py", tmp_path)
+    stands_for = re.findall(r"^cart-pole, gravity \S+, length \S+, force \S+ +(\d+) ", printed, re.MULTILINE)
+    assert sum(map(int, stands_for)) == 8
+    assert re.search(r"^cart-pole, .*: its own policy earns [\d.]+ an episode", printed, re.MULTILINE)
+    for way in ("DQN and the kept policies", "DQN and useless policies", "DQN alone"):
+        assert re.search(
+            rf"^all variants, {way}: 90% (after|not in) \d+ episodes \(median\); [\d.]+% earned", printed, re.MULTILINE
+        )
+    assert re.search(r"^episodes with the kept ones, .*by variant: [\d.]+( or less)?$", printed, re.MULTILINE)
+    assert re.search(r"^the useless ones cost -?[\d.]+ of these percent over 40 episodes", printed, re.MULTILINE)
+    assert len(list((tmp_path / "out").rglob("*.zip"))) == 9
+    assert (tmp_path / "out" / "cart-poles.png").read_bytes().startswith(PNG)
