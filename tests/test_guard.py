@@ -44,7 +44,8 @@ def test_whatever_an_environment_does_wrong_is_told_by_name(fault, use):
 
 def test_a_walk_without_a_fault_is_played():
     task = walk("")
-    play(task)
+    returns = episode_returns(task, [FunctionPolicy(lambda observation: 1)], [Run(0, 0, 3)], 7)[0]
+    assert returns.tolist() == pytest.approx([0.5 * sum(task.gamma**k for k in range(5))] * 3)
     meet(task)
     value(task)
 

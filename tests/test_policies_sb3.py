@@ -237,6 +237,14 @@ def test_limits_that_may_be_rounded_must_be_given(tmp_path, rng):
         assert np.allclose(loaded.act(seen), by(model)(seen), rtol=1e-5, atol=1e-5 * env.action_space.high.max())
 
 
+def test_what_would_not_be_looked_at_is_refused(tmp_path):
+    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    with pytest.raises(InvalidInputError, match="algorithm is 'PPO', must be left out without trust=True"):
+        load_sb3(path, algorithm="PPO")
+    with pytest.raises(InvalidInputError, match="spaces are given, must be left out with trust=True"):
+        load_sb3(path, trust=True, action_space=gym.spaces.Discrete(2))
+
+
 def test_spaces_that_contradict_the_file_are_refused(tmp_path):
     path = models.saved(models.model("PPO", steps=16), tmp_path)
     with pytest.raises(
@@ -421,6 +429,24 @@ def inner_bomb(parts, path):
     models.written(path, parts | {"policy.pth": buffer.getvalue()})
 
 
+def many_views(parts, path):
+    """One small storage under thousands of names: each would fit into memory, all of them not."""
+    buffer = io.BytesIO()
+    state = torch.load(io.BytesIO(parts["policy.pth"]), weights_only=True)
+    one = torch.ones(1)
+    torch.save(state | {f"value_net.{k}": one.expand(5_000) for k in range(2_000)}, buffer)
+    models.written(path, parts | {"policy.pth": buffer.getvalue()})
+
+
+def two_formats(parts, path):
+    """Torch's old format, which is no archive, with an empty archive behind it."""
+    buffer, empty = io.BytesIO(), io.BytesIO()
+    state = torch.load(io.BytesIO(parts["policy.pth"]), weights_only=True)
+    torch.save(state, buffer, _use_new_zipfile_serialization=False)
+    zipfile.ZipFile(empty, "w").close()
+    models.written(path, parts | {"policy.pth": buffer.getvalue() + empty.getvalue()})
+
+
 def script(parts, path):
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), buffer)
@@ -446,6 +472,8 @@ HARM = {
     "less declared": (lambda parts, path: declares(path, "policy.pth", 100), "cannot be read as a zip: Bad CRC"),
     "a bomb within": (inner_bomb, "policy.pth would unpack to 16,.* bytes, must not be compressed"),
     "a script": (script, "policy.pth is not an archive of tensors alone"),
+    "many views of little": (many_views, "must be floats that the file has room for"),
+    "two formats": (two_formats, "policy.pth is not an archive of tensors alone"),
     "weights that are no archive": (lambda p, path: models.written(path, p | {"policy.pth": b"x"}), "not an archive"),
     "deep JSON": (lambda p, path: models.written(path, p | {"data": b"[" * 10**6}), "data is not JSON"),
     "no JSON": (lambda p, path: models.written(path, p | {"data": b"\xff\xfe{"}), "data is not JSON"),

@@ -244,3 +244,9 @@ def test_what_the_algorithm_cannot_do_is_said(seed, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     with pytest.raises(InvalidInputError, match="pip install stable-baselines3"):
         dqn().start(spaces, gym.spaces.Discrete(2), 0.9, rng)
+
+
+def test_images_are_refused(seed):
+    images = gym.spaces.Box(0, 255, (40, 36, 3), np.uint8)
+    with pytest.raises(InvalidInputError, match=r"SB3Learning\(DQN.*: cannot learn from images"):
+        SB3Learning("DQN").start(images, gym.spaces.Discrete(2), 0.9, np.random.default_rng(seed))

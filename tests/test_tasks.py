@@ -8,8 +8,9 @@ import pytest
 import reference
 
 from oldhand import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
+from oldhand.policies import NetworkPolicy
 from oldhand.repository.records import task_row
-from oldhand.tasks import estimate_values
+from oldhand.tasks import Run, episode_returns, estimate_values
 
 LAKE, WATCH = "FrozenLake-v1", "oldhand/Surveillance-v0"
 
@@ -222,6 +223,32 @@ def test_lanes_that_share_a_seed_are_not_used():
         assert task.vector_environment(2, task.watch()) is None
     finally:
         del gym.registry["OneSeed-v0"]
+
+
+class NeverResets(OneSeed):
+    def reset(self, *, seed=None, options=None):
+        time.sleep(3600)
+
+
+def test_a_vector_environment_that_hangs_is_told():
+    gym.register("NeverResets-v0", Single, vector_entry_point=NeverResets, max_episode_steps=9)
+    try:
+        task = GymTask("NeverResets-v0", time_limit=0.3)
+        policy = NetworkPolicy([([[1]], [0])], head="clip", low=[-1], high=[1])
+        with pytest.raises(TaskError, match=r"NeverResets-v0: reset has not returned for 0\.3 seconds"):
+            episode_returns(task, [policy], [Run(0, 0, 2)], 0)
+    finally:
+        del gym.registry["NeverResets-v0"]
+
+
+def test_a_wrapped_task_needs_no_registry_in_another_process():
+    gym.register("Mine-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", max_episode_steps=7)
+    try:
+        task = GymTask(lambda: gym.wrappers.ClipReward(gym.make("Mine-v0"), 0, 0.5))
+        by_id = GymTask(**task.identity)
+    finally:
+        del gym.registry["Mine-v0"]  # as in a worker
+    assert isinstance(by_id().env, gym.wrappers.ClipReward)
 
 
 def test_equal_tasks_have_equal_hashes():

@@ -1,9 +1,16 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and archives that are broken."""
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
+import zipfile
+import zlib
 from pathlib import Path
+
+BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError)
+"""What reading a zip file that is damaged, or is none, may raise; of a NotImplementedError it is a RuntimeError."""
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
-from oldhand.table import arrays_of_table
+from oldhand.table import arrays_of_table, step_limit
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -155,11 +155,7 @@ class TabularMDP:
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping | list) or not len(table):
             raise InvalidInputError(f"from_gymnasium: {env} has no transition table P; give TabularMDP its arrays")
-        if horizon == "env":
-            caps = (env.spec.max_episode_steps if env.spec else None, getattr(env.unwrapped, "horizon", None))
-            cap = min((cap for cap in caps if cap is not None), default=None)
-        else:
-            cap = horizon
+        cap = step_limit(env) if horizon == "env" else horizon
         start = getattr(env.unwrapped, "initial_state_distrib", 0)
         name = env.spec.id if env.spec else type(env.unwrapped).__name__
         params = dict(env.spec.kwargs) if env.spec else {}

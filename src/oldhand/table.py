@@ -1,14 +1,28 @@
-"""Gymnasium's transition table read into arrays."""
+"""What Gymnasium says of an environment: its transition table as arrays, its step limit, its code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
+
+
+def step_limit(env: gym.Env[Any, Any], *attributes: str) -> int | None:
+    """The most steps of an episode: by the environment's spec, or by attributes of its own; None if none says so."""
+    limits = [env.spec.max_episode_steps if env.spec else None]
+    limits += [getattr(env.unwrapped, name, None) for name in ("horizon", *attributes)]
+    return min((int(limit) for limit in limits if isinstance(limit, int | np.integer)), default=None)
+
+
+def code_of(spec: gym.envs.registration.EnvSpec) -> str:
+    """Where the code of an environment is, as "module:name"."""
+    entry: Any = spec.entry_point
+    return entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
 
 
 def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArray[Any]]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import lzma
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 
 from oldhand.domains import coloured_grid, surveillance, windy_corridor
 from oldhand.errors import DamagedError, InvalidInputError
+from oldhand.files import BROKEN_ZIP
 from oldhand.mdp import TabularMDP
 from oldhand.npy import LONGEST_HEADER, Array, from_npy, read_header
 from oldhand.policies import load_sb3
@@ -159,7 +158,7 @@ def read_npz(path: Path) -> dict[str, Array]:
             }
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError) as error:
+    except BROKEN_ZIP as error:
         raise InvalidInputError(f"{path} is not an .npz file: {error}") from None
 
 

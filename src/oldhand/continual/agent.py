@@ -155,10 +155,9 @@ class ContinualTransfer:
             if choosing:
                 return self.repository.return_bounds()
             if isinstance(task, TabularMDP) and self.model:
-                lower, upper = return_bounds(task, kind="paper")
-                return Bounds(lower, upper if lower < upper else lower + 1.0)
+                return return_bounds(task, kind="paper").with_span()
             if isinstance(task, GymTask) and (found := task.return_bounds()) is not None:
-                return found if found.span > 0 else Bounds(found.lower, found.lower + 1.0)
+                return found.with_span()
         except RepositoryError as error:
             raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {error}") from None
         raise InvalidInputError(

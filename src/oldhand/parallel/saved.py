@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
-from oldhand.files import write_whole
+from oldhand.files import BROKEN_ZIP, write_whole
 from oldhand.generators import rng_to_dict
 from oldhand.npy import Array, from_npy, read_header, to_npy
 
@@ -110,7 +110,7 @@ def unpacked(content: bytes, name: str) -> dict[str, Array]:
             if not plain or sum(info.file_size for info in infos) > len(content):
                 raise ValueError("its members claim more bytes than it has")
             members = {info.filename.removesuffix(".npy"): archive.read(info) for info in infos}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except BROKEN_ZIP as error:
         raise ValueError(f"it is no archive of ours ({error})") from None
     total = members.pop(SUM, b"")
     if not total.endswith(_sum(members, name)):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
 from oldhand.errors import InvalidInputError
+from oldhand.policies.network import NetworkPolicy
 from oldhand.policies.policy import FunctionPolicy, Policy, TablePolicy
 from oldhand.policies.sb3_live import is_model, live_policy
 from oldhand.solve import Solution
+
+
+def data_of(policy: Any) -> list[Any] | None:
+    """All that a policy is, as arrays and texts; None of code, which cannot be told from other code."""
+    if isinstance(policy, TablePolicy):
+        return ["table", policy.table]
+    if isinstance(policy, NetworkPolicy):
+        return ["network", json.dumps(policy.settings, sort_keys=True), policy.weights]
+    return None
 
 
 def as_policy(thing: Any, place: str) -> Policy:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from oldhand.errors import DamagedError, InvalidInputError
+from oldhand.files import BROKEN_ZIP
 from oldhand.npy import from_npy, read_header
 from oldhand.policies.network import checked_normalisation
 
@@ -59,7 +59,7 @@ def _read(path: Path, caller: str) -> dict[str, Any]:
         return {key: array if array.ndim else array.item() for key, array in arrays.items()}
     except InvalidInputError:
         raise
-    except (zipfile.BadZipFile, zlib.error, DamagedError, OSError, EOFError, RuntimeError, ValueError) as error:
+    except (*BROKEN_ZIP, DamagedError, OSError, ValueError) as error:
         raise InvalidInputError(f"{caller}: normalise is {path.name!r}, must be an .npz of numbers: {error}") from None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
-from oldhand.mdp import as_array, sealed
+from oldhand.mdp import FloatArray, as_array, sealed
 from oldhand.values import checked_policy
 
 Array = npt.NDArray[Any]
@@ -38,7 +38,7 @@ class TablePolicy:
         n_actions = array.shape[1] if array.ndim == 2 else min(max(highest, 0) + 1, 2**31 - 1)
         self.table = checked_policy(array, len(array), n_actions, place)
         self.random = self.table.ndim == 2
-        self.reach = _reached(self.table) if self.random else None
+        self.reach = sealed(reach_of(self.table)) if self.random else None
 
     @property
     def n_states(self) -> int:
@@ -75,11 +75,12 @@ class TablePolicy:
         return f"TablePolicy({kind} in {self.n_states} states)"
 
 
-def _reached(table: Array) -> Array:
-    """Cumulative probabilities [S, A], 2 from the last possible action on, so that rounding leaves no gap."""
-    n = table.shape[1]
-    last = n - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
-    return sealed(np.where(np.arange(n) >= last[:, None], 2.0, np.cumsum(table, axis=1)))
+def reach_of(probability: FloatArray) -> FloatArray:
+    """Cumulative probabilities along the last axis, 2 from the last possible outcome on: rounding leaves no gap."""
+    n = probability.shape[-1]
+    last = n - 1 - np.argmax(probability[..., ::-1] > 0, axis=-1)
+    reach: FloatArray = np.where(np.arange(n) >= last[..., None], 2.0, np.cumsum(probability, axis=-1))
+    return reach
 
 
 class FunctionPolicy:

@@ -13,9 +13,7 @@ import math
 import os
 import pickle
 import re
-import struct
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from oldhand.errors import InvalidInputError
+from oldhand.files import BROKEN_ZIP
 
 Array = npt.NDArray[Any]
 
 MOST_DATA = 2**26  # bytes of the JSON
 MOST_TENSORS = 2**30  # bytes of the weights
-UNREADABLE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
-)  # fmt: skip
+UNREADABLE = (*BROKEN_ZIP, ValueError, OSError)
 
 
 class SavedModel(NamedTuple):

@@ -33,6 +33,7 @@ from oldhand.repository.worth import (
     vector_arrays,
 )
 from oldhand.solve import solve
+from oldhand.tasks.gym_task import task_bounds
 
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30
@@ -54,13 +55,12 @@ class Addition:
         episodes = _episodes(task, evaluation_episodes)
         if policy is None:
             policy, provenance = _solved(task, episodes), "solved"
-        self.policy_row, self.policy_arrays = records.policy_row(policy, task, provenance or "imported")
-        self.policy = records.policy_of(self.policy_row | {"id": OWN}, self.policy_arrays)
+        self.policy_row, self.policy_arrays, self.policy = records.policy_row(policy, task, provenance or "imported")
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes
         self.valued = Valued(task, episodes, evaluation_seed(self.task_row["digest"]))
         with_model = isinstance(task, TabularMDP) and episodes is not None  # that is not to be used
-        self.bounds = None if with_model else records.task_bounds(task)
+        self.bounds = None if with_model else task_bounds(task)
         self.row, self.column = Vector(), Vector()
         value_row(self.row, self.valued, [OWN], [self.policy])
         self.packed = {name: pack(array) for name, array in self.task_arrays.items()}

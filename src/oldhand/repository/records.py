@@ -17,7 +17,7 @@ from oldhand.npy import Array
 from oldhand.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from oldhand.repository.rows import Row
 from oldhand.tasks import GymTask, fitting_policy
-from oldhand.values import Bounds, checked_policy, return_bounds
+from oldhand.values import Bounds, checked_policy
 
 Task = TabularMDP | GymTask
 Stored = Any
@@ -82,11 +82,6 @@ def _environment_digest(settings: Mapping[str, Any]) -> str:
     return _digest({key: settings[key] for key in identity}, {})
 
 
-def task_bounds(task: Task) -> Bounds | None:
-    """Bounds on a return, where a model or the range of rewards tells."""
-    return return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
-
-
 def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
     """The task a record holds, checked like any other and equal to the one stored, bit for bit."""
     place, settings = f"tasks {row['id']}", row["settings"]
@@ -148,25 +143,27 @@ def _environment_of(row: Row, place: str) -> GymTask:
         raise RepositoryError(f"{place}: its environment cannot be made here: {error}") from None
 
 
-def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array]]:
-    """The columns and arrays that hold a policy: a table, or a network as settings and weights."""
+def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array], Stored]:
+    """The columns and arrays that hold a policy, a table or a network, and the policy as it will come out."""
     if provenance not in PROVENANCES:
         raise InvalidInputError(
             f"Repository.add: provenance is {provenance!r}, must be one of {', '.join(PROVENANCES)}"
         )
     made = fitting_policy(policy, task, "Repository.add: policy")
     if isinstance(made, NetworkPolicy):
+        stored: Stored = made
         array, settings = made.weights, {"kind": "network"} | made.settings
         digest = _digest(settings, {"policy": array})
     elif isinstance(made, TablePolicy):
-        array, settings = sealed(made.table.copy()), {"n_states": task.n_states, "n_actions": task.n_actions}
+        stored = array = sealed(made.table.copy())
+        settings = {"n_states": task.n_states, "n_actions": task.n_actions}
         digest = _digest({}, {"policy": array})
     else:
         what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
         raise InvalidInputError(
             f"Repository.add: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
         )
-    return {"digest": digest, "provenance": provenance, "settings": settings}, {"policy": array}
+    return {"digest": digest, "provenance": provenance, "settings": settings}, {"policy": array}, stored
 
 
 def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from oldhand.mdp import FloatArray, TabularMDP, sealed
 from oldhand.policies.batch import action_of
+from oldhand.policies.policy import reach_of
 from oldhand.reuse import _episode_kernels as kernels
 from oldhand.reuse._selector_kernels import outside
 from oldhand.reuse.q_learning import QLearner
@@ -109,14 +110,6 @@ def simulated(task: TabularMDP, horizon: int) -> kernels.Task:
         sealed(task.terminated.reshape(shape)), sealed(reach_of(chances)), sealed(task.start_states),
         sealed(reach_of(task.start_probability)), task.gamma, horizon,
     )  # fmt: skip
-
-
-def reach_of(probability: FloatArray) -> FloatArray:
-    """Cumulative probabilities along the last axis, 2 from the last possible outcome on."""
-    n = probability.shape[-1]
-    last = n - 1 - np.argmax(probability[..., ::-1] > 0, axis=-1)
-    reach: FloatArray = np.where(np.arange(n) >= last[..., None], 2.0, np.cumsum(probability, axis=-1))
-    return reach
 
 
 def source_arrays(sources: list[npt.NDArray[Any]], task: TabularMDP) -> kernels.Sources:

@@ -21,6 +21,7 @@ from oldhand.reuse import _episode_kernels as kernels
 from oldhand.reuse.episodes import FOREVER, simulated, source_arrays
 from oldhand.reuse.learner import LearnerSettings
 from oldhand.reuse.q_learning import QLearning, discrete_size
+from oldhand.table import code_of, step_limit
 from oldhand.values import checked_policy
 from oldhand.values.cross import outcomes_and_start
 
@@ -90,9 +91,8 @@ class Problem:
             raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
         self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)
         env = self.environment()
-        limits = (env.spec.max_episode_steps if env.spec else None, getattr(env.unwrapped, "horizon", None), horizon)
         own = getattr(self.task, "horizon", None) is not None and not self.shared_environment
-        steps = [horizon] if own else [limit for limit in limits if limit is not None]
+        steps = [limit for limit in (None if own else step_limit(env), horizon) if limit is not None]
         self.observations, self.actions = env.observation_space, env.action_space
         self.leave(env)
         if not steps:
@@ -103,8 +103,8 @@ class Problem:
 
     def watch(self) -> Watch:
         """A watch over the environments of one trial."""
-        own = getattr(self.task, "watch", None)
-        watch: Watch = Watch(str(self.task), None) if isinstance(self.task, gym.Env) or own is None else own()
+        own = None if self.shared_environment else getattr(self.task, "watch", None)
+        watch: Watch = Watch(str(self.task), None) if own is None else own()
         return watch
 
     def environment(self, watch: Watch | None = None) -> gym.Env[Any, Any]:
@@ -166,10 +166,13 @@ class Problem:
                 return None
         if self.spec is None:
             return None
-        entry: Any = self.spec.entry_point
-        code = entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
         try:
-            return [self.spec.id, code, json.dumps(self.spec.kwargs, sort_keys=True), self.spec.max_episode_steps]
+            return [
+                self.spec.id,
+                code_of(self.spec),
+                json.dumps(self.spec.kwargs, sort_keys=True),
+                self.spec.max_episode_steps,
+            ]
         except TypeError:
             return None
 

@@ -37,7 +37,7 @@ RECOMMENDED: dict[str, Any] = {
 """The combination that docs/reuse.md recommends: ``transfer(..., **RECOMMENDED)``."""
 
 DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
-UNIT = Bounds(0.0, 1.0)  # of a selector that never runs
+UNIT = Bounds(0.0, 1.0)  # of a selector that never runs: running bounds are what the first episodes make them
 
 OnViolation = Literal["raise", "widen", "clip"]
 
@@ -96,9 +96,8 @@ def transfer(
         raise InvalidInputError(f"{caller}: on_violation is {on_violation!r}, must be 'raise', 'widen' or 'clip'")
     problem = Problem(task, sources, QLearning() if learner is None else learner, gamma, horizon, bool(share))
     declared, told = _chosen_bounds(problem, bounds)
-    make = _selector_maker(selector, problem, UNIT if told == RUNNING else declared)
-    # refuse bad settings before any work
-    fresh = make(episodes, UNIT if told == RUNNING else declared, np.random.default_rng(0))
+    make = _selector_maker(selector, problem, declared)
+    fresh = make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
     alone = parallel.worker_count(n_jobs) == 1 or trials == 1
     if parallel.checked_backend(backend) is None and not (alone or (problem.compilable and as_compiled(fresh))):
         backend = "loky"  # Python holds the GIL
@@ -132,13 +131,13 @@ def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
         if bounds != RUNNING or problem.tabular:
             wanted = "return_bounds(tasks) of the family" if problem.tabular else "(lower, upper) or 'running'"
             raise InvalidInputError(f"transfer: bounds is {bounds!r}, must be {wanted}")
-        return None, RUNNING
+        return UNIT, RUNNING
     if bounds is not None or problem.tabular or problem.shared_environment or own is None:
         return None if bounds is None else checked_bounds("transfer", bounds), DECLARED
     found: Bounds | None = own()
     if found is None:
-        return None, RUNNING
-    return found if found.span > 0 else Bounds(found.lower, found.lower + 1.0), OF_TASK
+        return UNIT, RUNNING
+    return found.with_span(), OF_TASK
 
 
 Maker = Callable[[int, Bounds | None, np.random.Generator], Any]
@@ -190,12 +189,12 @@ def _run_trial(
     selector_rng, environment_rng, learner_rng = rng.spawn(3)
     settings = problem.settings
     trial = Trial(
-        make(episodes, UNIT if running else bounds, selector_rng),
+        make(episodes, bounds, selector_rng),
         settings.start(problem.observations, problem.actions, problem.gamma, learner_rng),
         learner_rng,
         getattr(settings, "learn_from", "own") == "every",
         problem.share,
-        bounds,
+        None if running else bounds,
         on_violation == "clip" and not running,
         int(environment_rng.integers(2**31)),
         np.empty(episodes),
@@ -232,7 +231,7 @@ def _open(engine: PlainEpisodes, trial: Trial, make: Maker, rng: np.random.Gener
     seen = trial.returns[:opened]
     if not np.isfinite(seen).all():
         raise InvalidInputError(f"transfer: a return is {seen.sum()}, must be a finite number")
-    trial.bounds = Bounds(float(seen.min()), float(seen.max()) if np.ptp(seen) else float(seen[0]) + 1.0)
+    trial.bounds = Bounds(float(seen.min()), float(seen.max())).with_span()
     if opened < len(trial.returns):
         trial.selector = make(len(trial.returns) - opened, trial.bounds, rng)
     return opened

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from oldhand import parallel
 from oldhand.errors import InvalidInputError
 from oldhand.generators import rng_from_dict, rng_to_dict
-from oldhand.policies import NetworkPolicy
+from oldhand.policies.convert import data_of
 from oldhand.reuse.problem import Problem
 from oldhand.reuse.q_learning import QLearning
 from oldhand.reuse.run import TrialResult
@@ -52,11 +52,10 @@ def saved_trials(
 
 def _source(source: Any) -> Any:
     """A source as data."""
-    if isinstance(source, np.ndarray):
-        return source
-    if isinstance(source, NetworkPolicy):
-        return [json.dumps(source.settings, sort_keys=True), source.weights]
-    raise _refused("a function as a source", "arrays, or networks")
+    data = source if isinstance(source, np.ndarray) else data_of(source)
+    if data is None:
+        raise _refused("a function as a source", "arrays, or networks")
+    return data
 
 
 def _refused(what: str, wanted: str) -> InvalidInputError:

@@ -99,7 +99,8 @@ class Allocation:
     def plan(self, returns: Returns, episodes: int) -> Counts:
         """How many episodes more of each entry [N, M], at most ``episodes`` in all.
 
-        The pivot of a row is run as often as any entry of it. If the claims ask for little, little is run.
+        An entry that claims takes the pivot of its row along, so that it has as many. If the claims ask for little,
+        little is run.
         """
         assert self.claim is not None
         plan = self._fewest(returns, FEWEST * episodes)

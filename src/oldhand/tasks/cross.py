@@ -99,8 +99,6 @@ def estimate_cross_values(
     ranges = Ranges(tasks, bounds)
     seeds, stream = rng.integers(2**63, size=len(tasks)).tolist(), rng.spawn(1)[0]
     folder = None if save is None else parallel.saving_folder(CALLER, save)
-    if backend is None and parallel.worker_count(n_jobs) > 1:
-        backend = "loky"
     episodes = Episodes(tasks, columns, seeds, folder, n_jobs, backend, progress)
     asked = None if clustering is None else checked_question(clustering, paired, *exact.shape)
     estimation = _Estimation(tasks, columns, exact, ranges, asked, stream, confidence, precision, paired)
@@ -116,8 +114,6 @@ def mean_returns(
     exact = _exact_entries(tasks, columns)
     seeds = np.random.default_rng(0).integers(2**63, size=len(tasks)).tolist()
     folder = None if save is None else parallel.saving_folder("cross_values", save)
-    if backend is None and parallel.worker_count(n_jobs) > 1:
-        backend = "loky"
     returns = exact_returns(tasks, columns, exact)
     with closing(Episodes(tasks, columns, seeds, folder, n_jobs, backend, progress)) as play:
         play.run(returns, np.where(exact, 0, episodes))

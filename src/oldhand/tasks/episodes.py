@@ -13,7 +13,8 @@ import numpy.typing as npt
 from oldhand import parallel
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray, TabularMDP
-from oldhand.policies import NetworkPolicy, Policy, TablePolicy
+from oldhand.policies import Policy
+from oldhand.policies.convert import data_of
 from oldhand.tasks.gym_task import GymTask
 from oldhand.tasks.returns import Counts, Returns
 from oldhand.tasks.rollouts import Run, episode_returns
@@ -43,6 +44,8 @@ class Episodes:
         progress: bool,
     ) -> None:
         self.played = _Played(tasks, policies, seeds)
+        if backend is None and parallel.worker_count(n_jobs) > 1:
+            backend = "loky"  # environments hold the interpreter
         self.folder, self.n_jobs, self.backend, self.progress = folder, n_jobs, backend, progress
         self.team = parallel.Team()  # for all rounds
         self.identity = None if folder is None else _identity(tasks, policies)
@@ -130,11 +133,11 @@ def _task(i: int, task: TabularMDP | GymTask) -> list[Any]:
 
 
 def _policy(j: int, policy: Policy) -> list[Any]:
-    if isinstance(policy, TablePolicy):
-        return ["table", policy.table]
-    if isinstance(policy, NetworkPolicy):
-        return ["network", json.dumps(policy.settings, sort_keys=True), policy.weights]
-    raise _refused(f"policies[{j}] = {policy!r}", "it cannot be told from others on disk: must be a table or a network")
+    data = data_of(policy)
+    if data is None:
+        why = "it cannot be told from others on disk: must be a table or a network"
+        raise _refused(f"policies[{j}] = {policy!r}", why)
+    return data
 
 
 def _refused(what: str, why: str) -> InvalidInputError:

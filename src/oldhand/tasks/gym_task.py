@@ -15,6 +15,7 @@ from oldhand.errors import InvalidInputError, TaskError
 from oldhand.guard import Guarded, Watch, watched
 from oldhand.mdp import FloatArray, TabularMDP
 from oldhand.reuse.q_learning import discrete_size
+from oldhand.table import code_of, step_limit
 from oldhand.tasks.identity import behave_alike, check_wrappers, identity_of, plain_arguments, plain_wrappers, spec_of
 from oldhand.values import Bounds, return_bounds
 from oldhand.values.bounds import listed
@@ -67,8 +68,7 @@ class GymTask:
             self._set(time_limit=within("GymTask", "time_limit", self.time_limit, 1e-3, 1e9))
         watch = self.watch()
         self._set(_look=watched(lambda: watch("making it", lambda: _Look.at(self._made())), watch))
-        own_limit = self._look.horizon
-        limit = own_limit if self.horizon is None else self.horizon
+        limit = self._look.horizon if self.horizon is None else self.horizon
         if limit is None:
             raise InvalidInputError(f"GymTask: {self.name} has no step limit, so horizon must be given")
         self._set(horizon=whole("GymTask", "horizon", limit, at_least=1))
@@ -192,7 +192,11 @@ class GymTask:
         n = horizon, rounded outward. Where an environment has a table ``P`` and no range is declared they are exact.
         """
         if self.reward_range is None and self._look.has_table:
-            return self._table_bounds
+            if "_table_bounds" not in vars(self):
+                table = TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon)
+                self._set(_table_bounds=return_bounds(table))
+            bounds: Bounds = vars(self)["_table_bounds"]
+            return bounds
         rewards = self.reward_range or self._look.reward_range
         if rewards is None:
             return None
@@ -202,11 +206,6 @@ class GymTask:
             least if least >= 0 else least * steps * outward,
             most if most <= 0 else most * steps * outward,
         )
-
-    @property
-    def _table_bounds(self) -> Bounds:
-        """The exact bounds of an environment that tells its table."""
-        return return_bounds(TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon))
 
     @staticmethod
     def estimated(tasks: list[Any], policies: Any, episodes: int, **how: Any) -> FloatArray:
@@ -239,9 +238,8 @@ class GymTask:
         """The identity with what is registered under its id now: what results kept on disk depend on."""
         told, spec = self.identity, self._look.spec
         assert spec is not None
-        entry: Any = spec.entry_point
-        code = entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
-        return told | {"code": code, "arguments": plain_arguments(spec.kwargs), "steps": spec.max_episode_steps}
+        arguments = plain_arguments(spec.kwargs)
+        return told | {"code": code_of(spec), "arguments": arguments, "steps": spec.max_episode_steps}
 
 
 class _Look(NamedTuple):
@@ -259,13 +257,11 @@ class _Look(NamedTuple):
         """All of it, and the environment is closed."""
         check_wrappers(env)
         spec = env.spec
-        own = (getattr(env.unwrapped, name, None) for name in ("horizon", "max_steps"))
-        limits = (spec.max_episode_steps if spec else None, *own)
-        horizon = min((limit for limit in limits if isinstance(limit, int)), default=None)
         as_it_is = env is env.unwrapped if spec is None else not spec.additional_wrappers  # wrappers may change rewards
         has_table = as_it_is and isinstance(getattr(env.unwrapped, "P", None), dict)
         rewards = _reward_range(env) if as_it_is else None
-        look = cls(env.observation_space, env.action_space, horizon, rewards, has_table, spec)
+        limit = step_limit(env, "max_steps")
+        look = cls(env.observation_space, env.action_space, limit, rewards, has_table, spec)
         env.close()
         return look
 
@@ -295,6 +291,11 @@ def described_space(space: gym.Space[Any]) -> str:
     if isinstance(space, gym.spaces.Box):
         return f"Box {list(space.shape)} {space.dtype}"
     return " ".join(repr(space).split())
+
+
+def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
+    """Bounds on a return, where a model or the range of rewards tells."""
+    return return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
 
 
 def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:

@@ -8,10 +8,9 @@ import numpy as np
 
 from oldhand.errors import InvalidInputError
 from oldhand.mdp import FloatArray, TabularMDP
-from oldhand.tasks.gym_task import GymTask
+from oldhand.tasks.gym_task import GymTask, task_bounds
 from oldhand.tasks.question import CALLER
 from oldhand.tasks.returns import Returns
-from oldhand.values import return_bounds
 
 OUTSIDE = 1e-9  # relative: how far rounding may carry a return beyond its bounds
 
@@ -29,7 +28,7 @@ class Ranges:
                 raise InvalidInputError(f"{CALLER}: bounds is {given!r}, must be (lower, upper) of a return")
             told: list[Any] = [(lower, upper)] * len(tasks)
         else:
-            told = [return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds() for task in tasks]
+            told = [task_bounds(task) for task in tasks]
         self.tasks = tasks
         self.sources = tuple("declared" if given is not None else "running" if b is None else "task" for b in told)
         self.known = np.array([(np.nan, np.nan) if b is None else b for b in told])

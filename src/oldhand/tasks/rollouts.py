@@ -206,7 +206,7 @@ class _Rollout:
                 observations, rewards, terminated, truncated, _ = self.watch("step", env.step, actions)
                 rewards = np.asarray(rewards, np.float64)  # a product with float32 would be rounded
                 if not np.isfinite(rewards[going]).all():
-                    finite_reward(np.nan, self.watch)
+                    finite_reward(rewards[going & ~np.isfinite(rewards)][0], self.watch)
                 self.totals[lanes.start : lanes.stop][going] += weight * rewards[going]
                 weight *= self.task.gamma
                 going &= ~(terminated | truncated)

@@ -26,6 +26,10 @@ class Bounds(NamedTuple):
         """B, the width of the bounds."""
         return self.upper - self.lower
 
+    def with_span(self) -> Bounds:
+        """The same, of a span of 1 where it is 0: a selector must have one, and any will do where nothing differs."""
+        return self if self.lower < self.upper else Bounds(self.lower, self.lower + 1.0)
+
 
 def return_bounds(tasks: TabularMDP | Iterable[TabularMDP], *, kind: Literal["exact", "paper"] = "exact") -> Bounds:
     """Bounds on the discounted return of one episode of any policy in any of the tasks.
