@@ -6,7 +6,7 @@ JOBS ?= 2
 .PHONY: demo test soak bench format clean
 
 demo: .venv/installed
-	$(BIN)/oldhand demo
+	$(BIN)/pastmaster demo
 
 test: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -15,7 +15,7 @@ test: .venv/installed-dev
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 soak: .venv/installed-dev
-	OLDHAND_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/test_repository_faults.py tests/test_continual_faults.py
+	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/test_repository_faults.py tests/test_continual_faults.py
 
 bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks

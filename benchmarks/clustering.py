@@ -15,13 +15,13 @@ import kmedoids
 import numpy as np
 from simanneal import Annealer
 
-import oldhand
+import pastmaster
 from benchmarks.measure import Row, machine, write
-from oldhand.clustering import _chain_kernels as chain
-from oldhand.clustering import _kernels as kernels
-from oldhand.clustering.cost import canonical_labels, filled
-from oldhand.domains import surveillance, windy_corridor
-from oldhand.mdp import sealed
+from pastmaster.clustering import _chain_kernels as chain
+from pastmaster.clustering import _kernels as kernels
+from pastmaster.clustering.cost import canonical_labels, filled
+from pastmaster.domains import surveillance, windy_corridor
+from pastmaster.mdp import sealed
 
 EPISODES = 10_000
 SEEDS = 20
@@ -35,7 +35,7 @@ class Instance(NamedTuple):
     span: float
 
     def cost(self, labels: Any) -> float:
-        return oldhand.clustering_cost(self.distance, labels, episodes=EPISODES, span=self.span)
+        return pastmaster.clustering_cost(self.distance, labels, episodes=EPISODES, span=self.span)
 
 
 def run() -> None:
@@ -52,9 +52,9 @@ def instances() -> Iterator[Instance]:
         yield instance(f"{'complex ' if hubs else ''}surveillance, {n_targets} targets, {n_tasks}", tasks)
 
 
-def instance(name: str, tasks: list[oldhand.TabularMDP]) -> Instance:
-    distance = oldhand.policy_distance(oldhand.cross_values(tasks, n_jobs=2))
-    return Instance(name, distance, oldhand.return_bounds(tasks).span)
+def instance(name: str, tasks: list[pastmaster.TabularMDP]) -> Instance:
+    distance = pastmaster.policy_distance(pastmaster.cross_values(tasks, n_jobs=2))
+    return Instance(name, distance, pastmaster.return_bounds(tasks).span)
 
 
 def compare(case: Instance) -> Iterator[Row]:
@@ -78,7 +78,7 @@ def compare(case: Instance) -> Iterator[Row]:
     costs = f"{min(c.cost for c in found):.4f} to {worst:.4f}"
     yield Row(f"{case.name}: cost, {SEEDS} seeds, {took:.1f} s", costs, shown, "", "<= every peer", ok)
     begun = time.perf_counter()
-    bound = oldhand.cost_lower_bound(
+    bound = pastmaster.cost_lower_bound(
         case.distance, episodes=EPISODES, span=case.span, labels=min(found, key=lambda c: c.cost).labels
     )
     took = time.perf_counter() - begun
@@ -87,14 +87,14 @@ def compare(case: Instance) -> Iterator[Row]:
     yield Row(f"{case.name}: certified gap", gap, "", "", "<= 1% in 30 s", bound.gap <= 0.01)
 
 
-def search(case: Instance, seed: int) -> oldhand.Clustering:
+def search(case: Instance, seed: int) -> pastmaster.Clustering:
     rng = np.random.default_rng(seed)
-    return oldhand.search_clusterings(case.distance, episodes=EPISODES, span=case.span, rng=rng, n_jobs=2)
+    return pastmaster.search_clusterings(case.distance, episodes=EPISODES, span=case.span, rng=rng, n_jobs=2)
 
 
 def greedy_cost(case: Instance, seed: int) -> float:
     rng = np.random.default_rng(seed)
-    return oldhand.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=rng).cost
+    return pastmaster.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=rng).cost
 
 
 def faster_pam(case: Instance) -> float:
@@ -112,9 +112,9 @@ class Tasks(Annealer):  # type: ignore[misc]  # simanneal ships no types
 
     def __init__(self, case: Instance, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        start = oldhand.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=self.rng)
+        start = pastmaster.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=self.rng)
         self.matrix, n_tasks = start.distance, len(start.distance)
-        self.size_cost = oldhand.regret_bound(np.arange(n_tasks + 1), EPISODES, case.span)
+        self.size_cost = pastmaster.regret_bound(np.arange(n_tasks + 1), EPISODES, case.span)
         self.kernel_state = kernels.new_state(n_tasks, n_tasks, False)
         super().__init__(initial_state=start.labels.copy())
         self.copy_strategy = "method"
@@ -146,7 +146,7 @@ def steps() -> Iterator[Row]:
     """Steps of the chain per second at N = 300, and how a step's time grows with the size of the cells."""
     case = next(c for c in instances() if c.name.endswith("300"))
     rng = np.random.default_rng(0)
-    start = oldhand.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=rng).labels
+    start = pastmaster.greedy_clustering(case.distance, episodes=EPISODES, span=case.span, rng=rng).labels
     rate = 1.0 / step_seconds(case.distance, start, case.span, 200.0)
     yield Row("MHAV steps per second and core, N = 300", f"{rate:,.0f}", "", "", ">= 1,000,000", rate >= 1e6)
     random = np.random.default_rng(1).random((2400, 2400))
@@ -168,7 +168,7 @@ def step_seconds(distance: Any, labels: Any, span: float, rung: float, iteration
     matrix, n_tasks = sealed(np.asarray(distance)), len(distance)
     state = filled(matrix, canonical_labels("benchmark", labels, n_tasks), False, kernels.AVERAGE)
     trial = kernels.new_trial(n_tasks, n_tasks)
-    size_cost = oldhand.regret_bound(np.arange(n_tasks + 1), EPISODES, span)
+    size_cost = pastmaster.regret_bound(np.arange(n_tasks + 1), EPISODES, span)
     log_factorial = np.array([math.lgamma(n + 1) for n in range(n_tasks + 1)])
     best, rng = state.label.copy(), np.random.default_rng(0)
 
@@ -191,8 +191,8 @@ def small() -> Iterator[Row]:
         rng = np.random.default_rng(seed)
         half = rng.random((9, 9)) * rng.choice([1.0, 10.0], size=(9, 9))
         distance = np.triu(half, 1) + np.triu(half, 1).T
-        best = oldhand.exhaustive_clustering(distance, episodes=1000, span=5.0)
-        found = oldhand.search_clusterings(distance, episodes=1000, span=5.0, rng=rng, restarts=4, iterations=5000)
+        best = pastmaster.exhaustive_clustering(distance, episodes=1000, span=5.0)
+        found = pastmaster.search_clusterings(distance, episodes=1000, span=5.0, rng=rng, restarts=4, iterations=5000)
         hits += found.cost <= best.cost * (1 + 1e-12)
     yield Row("optimum of 9 random tasks found", f"{hits} of 100 seeds", "", "", ">= 99", hits >= 99)
 
@@ -200,13 +200,13 @@ def small() -> Iterator[Row]:
 def large() -> Iterator[Row]:
     """A matrix of 10,000 tasks, in a process of its own."""
     code = (
-        "import resource, time, numpy as np, oldhand\n"
+        "import resource, time, numpy as np, pastmaster\n"
         "rng = np.random.default_rng(0); n = 10_000; group = rng.integers(120, size=n)\n"
         "d = 30 + 40 * rng.random((n, n))\n"
         "for a in range(0, n, 500): d[a:a + 500][group[a:a + 500, None] == group[None]] *= 0.1\n"
         "for a in range(n): d[a, a] = 0; d[a + 1:, a] = d[a, a + 1:]\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begun = time.perf_counter()\n"
-        "oldhand.search_clusterings(d, episodes=10_000, span=100.0, rng=rng, n_jobs=2)\n"
+        "pastmaster.search_clusterings(d, episodes=10_000, span=100.0, rng=rng, n_jobs=2)\n"
         "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print(time.perf_counter() - begun, (after - before) / 2**20)"
     )

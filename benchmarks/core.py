@@ -17,8 +17,8 @@ from quantecon.markov import DiscreteDP
 from scipy import sparse
 
 from benchmarks.measure import Row, machine, seconds, show, write
-from oldhand import TabularMDP, cross_values, solve
-from oldhand.domains import surveillance, windy_corridor
+from pastmaster import TabularMDP, cross_values, solve
+from pastmaster.domains import surveillance, windy_corridor
 
 TOL = 1e-9
 
@@ -102,11 +102,13 @@ def crossing_row(name: str, tasks: list[TabularMDP], *, dense: bool, sample: int
 def growth() -> Iterator[Row]:
     for n_tasks in (125, 250, 500, 1000):
         code = (
-            "import resource, time, numpy as np, oldhand\n"
-            "from oldhand.domains import surveillance as s\n"
-            "oldhand.cross_values(s.repository(2, 2, rng=np.random.default_rng(1), n_sequences=1)[0], n_jobs=2)\n"
+            "import resource, time, numpy as np, pastmaster\n"
+            "from pastmaster.domains import surveillance as s\n"
+            "pastmaster.cross_values(s.repository(2, 2, rng=np.random.default_rng(1), n_sequences=1)[0], n_jobs=2)\n"
             f"tasks, _ = s.repository({n_tasks}, 2, rng=np.random.default_rng(0), n_sequences={n_tasks // 8})\n"
-            "begun = time.perf_counter(); oldhand.cross_values(tasks, n_jobs=2); took = time.perf_counter() - begun\n"
+            "begun = time.perf_counter()\n"
+            "pastmaster.cross_values(tasks, n_jobs=2)\n"
+            "took = time.perf_counter() - begun\n"
             "print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)"
         )
         took, memory = map(float, subprocess.check_output([sys.executable, "-c", code], text=True).split())
@@ -120,7 +122,7 @@ def growth() -> Iterator[Row]:
 def starting() -> Iterator[Row]:
     """A process that builds, solves, crosses and bounds the windy corridor: with an empty cache, then a full one."""
     code = (
-        "from oldhand.domains import windy_corridor as w; import oldhand as o\n"
+        "from pastmaster.domains import windy_corridor as w; import pastmaster as o\n"
         "tasks = w.family(); o.policy_distance(o.cross_values(tasks)); o.return_bounds(tasks)"
     )
     with tempfile.TemporaryDirectory() as cache:

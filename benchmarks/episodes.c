@@ -1,4 +1,4 @@
-/* EXP-3-Transfer by hand: what oldhand's compiled episodes do, for a deterministic task with one start state, c
+/* EXP-3-Transfer by hand: what pastmaster's compiled episodes do, for a deterministic task with one start state, c
  * deterministic sources, elimination as printed in the paper, and an epsilon-greedy Q-learner with constant step size
  * and epsilon that learns from its own episodes. On the same three streams of NumPy's PCG64 it gives the same arms,
  * returns and Q, bit for bit. */

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.measure import Row, machine, show, write
-from oldhand import (
+from pastmaster import (
     Clustering,
     GymTask,
     TabularMDP,
@@ -23,11 +23,11 @@ from oldhand import (
     search_clusterings,
     solve,
 )
-from oldhand.domains import cart_pole, windy_corridor
-from oldhand.mdp import FloatArray
-from oldhand.tasks.cross import estimate_cross_values
-from oldhand.tasks.cross_estimate import CrossValueEstimate
-from oldhand.tasks.intervals import mean_limits
+from pastmaster.domains import cart_pole, windy_corridor
+from pastmaster.mdp import FloatArray
+from pastmaster.tasks.cross import estimate_cross_values
+from pastmaster.tasks.cross_estimate import CrossValueEstimate
+from pastmaster.tasks.intervals import mean_limits
 
 HORIZON = 60  # gamma is 0.9: what comes later is worth 2 parts in 1,000
 EPISODES = 1_000  # T of the clustering: ten cells, and moving any one task costs at least 0.08% more
@@ -170,7 +170,7 @@ def speed(tasks: list[GymTask], policies: list[Any], files: list[Path]) -> list[
     sample = [(int(i), int(j)) for i, j in rng.integers(40, size=(40, 2))]
     theirs = 0.0
     for i, j in sample:
-        env, model = gym.make("oldhand/CartPole-v0", **tasks[i].kwargs), PPO.load(files[j], device="cpu")
+        env, model = gym.make("pastmaster/CartPole-v0", **tasks[i].kwargs), PPO.load(files[j], device="cpu")
         begun = time.perf_counter()
         evaluate_policy(model, Monitor(env), n_eval_episodes=n)
         theirs += time.perf_counter() - begun

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Row, machine, show, write, write_table
-from oldhand import RECOMMENDED, ContinualRun, ContinualTransfer, Repository, TabularMDP, cross_values, plot_streams
-from oldhand.domains import surveillance
-from oldhand.repository import rows
-from oldhand.repository.records import policy_row, task_row
-from oldhand.repository.worth import Worth, vector_arrays
+from pastmaster import RECOMMENDED, ContinualRun, ContinualTransfer, Repository, TabularMDP, cross_values, plot_streams
+from pastmaster.domains import surveillance
+from pastmaster.repository import rows
+from pastmaster.repository.records import policy_row, task_row
+from pastmaster.repository.worth import Worth, vector_arrays
 
 SIZES = (250, 500, 1000, 2000)
 STREAM, EPISODES, EVERY, SEEDS = 200, 1000, 20, 3
@@ -103,7 +103,7 @@ def _fill(place: Path, count: int) -> None:
 def _cold(place: Path, statement: str, timed: str = "statement") -> float:
     """The seconds of a statement, or of opening, in a process of its own."""
     script = (
-        "import sys, time\nfrom oldhand import Repository\nfrom oldhand.domains import surveillance\n"
+        "import sys, time\nfrom pastmaster import Repository\nfrom pastmaster.domains import surveillance\n"
         f"t = time.perf_counter(); r = Repository(sys.argv[1]); opening = time.perf_counter() - t\n"
         f"t = time.perf_counter(); {statement or 'pass'}; statement = time.perf_counter() - t\nprint({timed})"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oldhand.experiments.reproduce import machine as described
+from pastmaster.experiments.reproduce import machine as described
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -52,7 +52,7 @@ def show(duration: float) -> str:
 
 def write(section: str, intro: str, rows: list[Row]) -> None:
     """Put a section's measured lines into docs/performance.md."""
-    write_table(section, intro, "what | oldhand | peer | ratio | goal | met", [row.cells() for row in rows])
+    write_table(section, intro, "what | pastmaster | peer | ratio | goal | met", [row.cells() for row in rows])
 
 
 def write_table(section: str, intro: str, header: str, lines: list[str], path: Path = PAGE) -> None:

@@ -1,6 +1,6 @@
 """docs/reproduction.md from a reproduction on ten seeds: the claims table and the figures.
 
-oldhand reproduce --seed 100 --seeds 10 --out ten-seeds && python -m benchmarks.reproduction ten-seeds
+pastmaster reproduce --seed 100 --seeds 10 --out ten-seeds && python -m benchmarks.reproduction ten-seeds
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(folder: str) -> None:
     good = sum(claim["reproduced"] for claim in told["claims"])
     intro = (
         f"{good} of {len(told['claims'])} claims reproduced: held on at least 9 of {n} seeds ({told['seeds'][0]} to "
-        f"{told['seeds'][-1]}). oldhand {told['version']}, {told['machine']}."
+        f"{told['seeds'][-1]}). pastmaster {told['version']}, {told['machine']}."
     )
     header = "claim | held on | measured: first seed (95% interval); least to most of all seeds"
     write_table("claims", intro, header, [_line(claim, n) for claim in told["claims"]], PAGE)

@@ -25,12 +25,12 @@ from numba import njit
 from river import bandit
 
 from benchmarks.measure import Row, machine, show, write
-from oldhand import TabularMDP, return_bounds, solve
-from oldhand.domains import surveillance
-from oldhand.reuse import SELECTORS, Exp3Transfer, QLearning, RegretBalancing, TransferRun, TsallisINF, transfer
-from oldhand.reuse import _layout as layout
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.episodes import CompiledEpisodes
+from pastmaster import TabularMDP, return_bounds, solve
+from pastmaster.domains import surveillance
+from pastmaster.reuse import SELECTORS, Exp3Transfer, QLearning, RegretBalancing, TransferRun, TsallisINF, transfer
+from pastmaster.reuse import _layout as layout
+from pastmaster.reuse import _selector_kernels as kernels
+from pastmaster.reuse.episodes import CompiledEpisodes
 
 EPISODES = 10_000
 SEED = 1
@@ -353,8 +353,8 @@ def trials() -> Iterator[Row]:
 def starting() -> Iterator[Row]:
     """The first ``transfer`` of a process, with an empty cache and then a full one."""
     code = (
-        "import time, numpy as np, oldhand\n"
-        "from oldhand.domains import surveillance as s; from oldhand.reuse import transfer\n"
+        "import time, numpy as np, pastmaster\n"
+        "from pastmaster.domains import surveillance as s; from pastmaster.reuse import transfer\n"
         "task, rng = s.task([5, 40]), np.random.default_rng(0); policy = rng.integers(5, size=task.n_states)\n"
         "begun = time.perf_counter(); transfer(task, [policy], episodes=10, bounds=(-30.0, 200.0), rng=rng)\n"
         "print(time.perf_counter() - begun)"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import machine, write_table
-from oldhand import (
+from pastmaster import (
     RECOMMENDED,
     Bounds,
     Exp3Transfer,
@@ -24,10 +24,10 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.domains import surveillance, windy_corridor
-from oldhand.experiments import useless_sources
-from oldhand.mdp import IntArray
-from oldhand.reuse.run import interval
+from pastmaster.domains import surveillance, windy_corridor
+from pastmaster.experiments import useless_sources
+from pastmaster.mdp import IntArray
+from pastmaster.reuse.run import interval
 
 EPISODES, TARGETS, TRIALS, REPOSITORIES = 10_000, 10, 10, 5
 SURVEILLANCE = ((96, 2, 6), (256, 2, 16), (200, 3, 10))  # previous tasks, targets, group sequences

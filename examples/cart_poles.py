@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-import oldhand
-from oldhand.domains import cart_pole
+import pastmaster
+from pastmaster.domains import cart_pole
 
 KEPT, USELESS, ALONE = "DQN and the kept policies", "DQN and useless policies", "DQN alone"
 WINDOW = 20  # episodes over which a learning curve is averaged
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3b08", "#5e3c99")
 
 
-def train(task: oldhand.GymTask, path: Path, steps: int) -> Path:
+def train(task: pastmaster.GymTask, path: Path, steps: int) -> Path:
     """Train a policy by PPO until episodes last 450 steps, or for ``steps`` steps, and save it; or it is there."""
     import torch
     from stable_baselines3 import PPO
@@ -46,12 +46,12 @@ def train(task: oldhand.GymTask, path: Path, steps: int) -> Path:
     return path
 
 
-def trained(tasks: list[oldhand.GymTask], folder: Path, steps: int) -> list:
+def trained(tasks: list[pastmaster.GymTask], folder: Path, steps: int) -> list:
     """A policy for each task, two trained at a time. Loading reads numbers only: no code in a file is ever run."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{task.name.removeprefix('cart-pole, ')}.zip" for task in tasks]
     with ProcessPoolExecutor(2, get_context("spawn")) as workers:
-        return [oldhand.load_sb3(path) for path in workers.map(train, tasks, paths, [steps] * len(tasks))]
+        return [pastmaster.load_sb3(path) for path in workers.map(train, tasks, paths, [steps] * len(tasks))]
 
 
 def curves(returns: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ def main() -> None:
     policies, own = (trained(some, chosen.out / f"policies-{steps}-steps", steps) for some in (tasks, new))
 
     # Which are worth keeping? Try them on every variant, most often where that can change the answer.
-    estimate = oldhand.estimate_cross_values(
+    estimate = pastmaster.estimate_cross_values(
         tasks, policies, rng=rng, budget=10 * n * n, clustering={"episodes": episodes, "directed": True}
     )
     print(estimate)
@@ -116,19 +116,19 @@ def main() -> None:
         print(f"{row}{earned:>10.1f}{best:>9.1f}")
 
     # New variants: with the policies kept, with those for the other motor only, and with none
-    learner = oldhand.SB3Learning(  # the settings that RL Baselines3 Zoo has for CartPole
+    learner = pastmaster.SB3Learning(  # the settings that RL Baselines3 Zoo has for CartPole
         "DQN", policy_kwargs={"net_arch": [256, 256]}, learning_rate=2.3e-3, learning_starts=1000, train_freq=256,
         batch_size=64, gradient_steps=128, target_update_interval=10, exploration_steps=8000, exploration_final_eps=0.04
     )  # fmt: skip
     settings = {"episodes": episodes, "selector": "regret-balancing", "learner": learner, "trials": trials, "n_jobs": 2}
-    tried = oldhand.estimate_cross_values(new, own, rng=rng, budget=50 * n_new**2, allocation="uniform")
+    tried = pastmaster.estimate_cross_values(new, own, rng=rng, budget=50 * n_new**2, allocation="uniform")
     shares, firsts = {}, {}
     for i, task in enumerate(new):
         value, direction = tried.mean[i, i], np.sign(task.kwargs["force_mag"])
         useless = [p for p in cover if np.sign(tasks[p].kwargs["force_mag"]) != direction]
         print(f"\n{task.name}: its own policy earns {value:.1f} an episode")
         for way, kept in {KEPT: list(cover), USELESS: useless, ALONE: []}.items():
-            run = oldhand.transfer(task, [policies[p] for p in kept], rng=np.random.default_rng([1, i]), **settings)
+            run = pastmaster.transfer(task, [policies[p] for p in kept], rng=np.random.default_rng([1, i]), **settings)
             first = first_at(run.returns, 0.9 * value)
             told = ", ".join(str(e) if e < episodes else f"not in {episodes}" for e in first)
             print(f"  {way} ({len(kept)}): mean return {run.returns.mean():.1f}, 90% after {told} episodes", flush=True)

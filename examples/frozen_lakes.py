@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map, is_valid
 from matplotlib.figure import Figure
 
-import oldhand
+import pastmaster
 
 SIZE, GAMMA, WINDOW = 8, 0.99, 100  # WINDOW: episodes over which a learning curve is averaged
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # FrozenLake's actions, as (down, right)
@@ -36,14 +36,14 @@ def another_winter(lake: list[str], rng: np.random.Generator) -> list[str]:
             return ["".join(row) for row in ice]
 
 
-def crossing(ice: list[str], name: str) -> oldhand.GymTask:
+def crossing(ice: list[str], name: str) -> pastmaster.GymTask:
     """The task of getting across, as a black box: a tenth of all steps go astray, the goal pays 1."""
-    return oldhand.GymTask("FrozenLake-v1", {"desc": ice, "success_rate": 0.9}, gamma=GAMMA, name=name)
+    return pastmaster.GymTask("FrozenLake-v1", {"desc": ice, "success_rate": 0.9}, gamma=GAMMA, name=name)
 
 
-def solved(task: oldhand.GymTask) -> oldhand.Solution:
+def solved(task: pastmaster.GymTask) -> pastmaster.Solution:
     """The best route by the map: for old winters to be remembered, for new ones only to be compared with."""
-    return oldhand.solve(oldhand.TabularMDP.from_gymnasium(gym.make(task.env_id, **task.kwargs), gamma=GAMMA))
+    return pastmaster.solve(pastmaster.TabularMDP.from_gymnasium(gym.make(task.env_id, **task.kwargs), gamma=GAMMA))
 
 
 def curves(returns: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ def walk(ice: list[str], policy: np.ndarray) -> np.ndarray:
     return np.array(places)
 
 
-def draw_maps(figure: Figure, maps: list[list[str]], n_lakes: int, kept: oldhand.Clustering, policies: list) -> None:
+def draw_maps(figure: Figure, maps: list[list[str]], n_lakes: int, kept: pastmaster.Clustering, policies: list) -> None:
     """Every old map with the route that is kept for it, a colour to each."""
     grid = figure.subplots(nrows=n_lakes, ncols=len(maps) // n_lakes)
     routes = list(dict.fromkeys(kept.representatives.tolist()))  # cells may share one
@@ -114,7 +114,7 @@ def main() -> None:
     policies = [solved(task).policy for task in tasks]
 
     # Which are worth keeping? The repository values every route on every map by episodes, then clusters the maps.
-    with oldhand.Repository(chosen.out / f"{len(tasks)}-maps.db") as repository:
+    with pastmaster.Repository(chosen.out / f"{len(tasks)}-maps.db") as repository:
         for task, policy in zip(tasks, policies, strict=True):
             repository.add(task, policy)
         clustering = repository.cluster(episodes=episodes, span=1.0, directed=True, rng=rng)
@@ -129,7 +129,9 @@ def main() -> None:
     # A new winter, with the routes kept and without
     new = [crossing(another_winter(lake, rng), f"lake {i}, new winter") for i, lake in enumerate(lakes)]
     new.append(crossing(unknown, "a lake never met"))
-    learner = oldhand.QLearning(step_size=0.2, epsilon=oldhand.decay(0.1, 500), initial=1.0)  # hopes to find the goal
+    learner = pastmaster.QLearning(
+        step_size=0.2, epsilon=pastmaster.decay(0.1, 500), initial=1.0
+    )  # hopes to find the goal
     settings = {"selector": "regret-balancing", "learner": learner, "bounds": (0.0, 1.0)}
     settings |= {"episodes": episodes, "trials": trials, "n_jobs": n_jobs}
     print(f"\n{'':20}{'best':>6}{'mean return of':>22}{'90% of best after':>24}")
@@ -138,7 +140,7 @@ def main() -> None:
     for i, task in enumerate(new):
         best, row = solved(task).start_value, []
         for way, sources in ((f"Q-learning and the {len(kept)} routes", kept), ("Q-learning alone", [])):
-            run = oldhand.transfer(task, sources, rng=np.random.default_rng([1, i]), **settings)
+            run = pastmaster.transfer(task, sources, rng=np.random.default_rng([1, i]), **settings)
             row.append((run.returns.mean(), first_at(run.returns, 0.9 * best)))
             place = "a lake never met" if i == n_lakes else "lakes met before"
             shares.setdefault(f"{place}: {way}", []).extend(100 * run.returns / best)

@@ -1,4 +1,4 @@
-"""One seed for every test: 42, or any of 0 to 99 that the environment variable OLDHAND_TEST_SEED names."""
+"""One seed for every test: 42, or any of 0 to 99 that the environment variable PASTMASTER_TEST_SEED names."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from oldhand import Repository
+from pastmaster import Repository
 
 if TYPE_CHECKING:
     from postgres import Server
 
-SEED = int(os.environ.get("OLDHAND_TEST_SEED", "42"))
+SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
-settings.register_profile("oldhand", deadline=None, derandomize=False, max_examples=40, database=None)
-settings.load_profile("oldhand")
+settings.register_profile("pastmaster", deadline=None, derandomize=False, max_examples=40, database=None)
+settings.load_profile("pastmaster")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not 0 <= SEED <= 99:
-        raise pytest.UsageError(f"OLDHAND_TEST_SEED is {SEED}, must be in 0..99")
+        raise pytest.UsageError(f"PASTMASTER_TEST_SEED is {SEED}, must be in 0..99")
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(SEED)
 
 
 def pytest_report_header() -> str:
-    return f"OLDHAND_TEST_SEED={SEED}"
+    return f"PASTMASTER_TEST_SEED={SEED}"
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def postgres_server() -> Iterator[Server]:
     from postgres import start
 
     # In a folder of its own: pytest closes its folders to other users, and the server is one.
-    with tempfile.TemporaryDirectory(prefix="oldhand-postgres-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="pastmaster-postgres-", ignore_cleanup_errors=True) as folder:
         server = start(
             Path(folder), "-c", "fsync=off"
         )  # no power supply fails here: what the kernel has is safe enough

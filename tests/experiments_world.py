@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from oldhand.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, _makers, ways
-from oldhand.experiments.scale import HORIZONS, WINDOWS
-from oldhand.experiments.settings import SETTINGS, Setting
-from oldhand.experiments.useless_sources import WAYS
-from oldhand.experiments.ways import EXP3, PPR, Way
-from oldhand.experiments.windy_clusters import METHODS, family
-from oldhand.parallel import as_text
+from pastmaster.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, _makers, ways
+from pastmaster.experiments.scale import HORIZONS, WINDOWS
+from pastmaster.experiments.settings import SETTINGS, Setting
+from pastmaster.experiments.useless_sources import WAYS
+from pastmaster.experiments.ways import EXP3, PPR, Way
+from pastmaster.experiments.windy_clusters import METHODS, family
+from pastmaster.parallel import as_text
 
 GAINS = {"64-1": 5, "96-2": 10, "125-2": 15, "256-2": 25, "100-3": 12, "200-3": 20, "300-3": 30}
 REUSE = {"64-1": 95, "96-2": 80, "125-2": 80, "256-2": 80, "100-3": 80, "200-3": 75, "300-3": 60}

@@ -25,14 +25,14 @@ from postgres import Server
 from reference import random_mdp
 from sqlalchemy import event
 
-from oldhand import ContinualTransfer, Repository, RepositoryError, TabularMDP
-from oldhand.domains import surveillance
-from oldhand.repository import ClusteringRecord, rows
-from oldhand.repository.schema import RECORDS, metadata
-from oldhand.repository.streams import stored_runs
-from oldhand.repository.worth import read_matrix
+from pastmaster import ContinualTransfer, Repository, RepositoryError, TabularMDP
+from pastmaster.domains import surveillance
+from pastmaster.repository import ClusteringRecord, rows
+from pastmaster.repository.schema import RECORDS, metadata
+from pastmaster.repository.streams import stored_runs
+from pastmaster.repository.worth import read_matrix
 
-SOAK = os.environ.get("OLDHAND_SOAK") == "1"
+SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 PATIENCE = 600.0  # seconds after which a process counts as hanging, on a busy machine too
 
 
@@ -63,11 +63,11 @@ TASKS = {"small": small_task, "surveillance": surveillance_task}
 
 @functools.cache
 def fork_server() -> ForkServerContext:
-    """Processes forked from one that has imported oldhand and loaded its kernels: each starts in milliseconds."""
-    folder = Path(tempfile.mkdtemp(prefix="oldhand"))
-    (folder / "warm_oldhand.py").write_text("import faults\nfaults.warm()\n")
+    """Processes forked from one that has imported pastmaster and loaded its kernels: each starts in milliseconds."""
+    folder = Path(tempfile.mkdtemp(prefix="pastmaster"))
+    (folder / "warm_pastmaster.py").write_text("import faults\nfaults.warm()\n")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["warm_oldhand"])
+    context.set_forkserver_preload(["warm_pastmaster"])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *sys.path])
     try:

@@ -1,4 +1,4 @@
-"""A made-up reproduction folder, as ``oldhand reproduce`` would write it: nothing in it was measured."""
+"""A made-up reproduction folder, as ``pastmaster reproduce`` would write it: nothing in it was measured."""
 
 from __future__ import annotations
 

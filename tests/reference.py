@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from oldhand import TabularMDP
+from pastmaster import TabularMDP
 
 
 def outcomes(mdp: TabularMDP, s: int, a: int) -> list[tuple[float, int, float, bool]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import reference
 
-from oldhand import Repository, TabularMDP, cross_values
+from pastmaster import Repository, TabularMDP, cross_values
 
 N_STATES, N_ACTIONS = 6, 3
 

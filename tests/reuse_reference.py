@@ -12,7 +12,7 @@ from functools import partial
 
 from reference import outcomes, start_distribution
 
-from oldhand import Exp3Transfer
+from pastmaster import Exp3Transfer
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told

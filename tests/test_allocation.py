@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oldhand import Clustering, clustering_cost, policy_distance, search_clusterings
-from oldhand.errors import InvalidInputError
-from oldhand.tasks.allocation import Allocation, carried, evenly, gradient, parts
-from oldhand.tasks.question import Question, checked_question
-from oldhand.tasks.returns import Returns
+from pastmaster import Clustering, clustering_cost, policy_distance, search_clusterings
+from pastmaster.errors import InvalidInputError
+from pastmaster.tasks.allocation import Allocation, carried, evenly, gradient, parts
+from pastmaster.tasks.question import Question, checked_question
+from pastmaster.tasks.returns import Returns
 
 
 def sampled(rng: np.random.Generator, U: np.ndarray, counts: np.ndarray, noise: float = 0.3) -> Returns:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import reference
 
-import oldhand
-from oldhand import (
+import pastmaster
+from pastmaster import (
     ContinualTransfer,
     DamagedError,
     GymTask,
@@ -26,13 +26,13 @@ from oldhand import (
     search_clusterings,
     transfer,
 )  # fmt: skip
-from oldhand.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
-from oldhand.policies.batch import is_random
-from oldhand.reuse import FixedPolicy
-from oldhand.reuse.transfer import wider
-from oldhand.tasks import Run, episode_returns, estimate_values
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
+from pastmaster.policies.batch import is_random
+from pastmaster.reuse import FixedPolicy
+from pastmaster.reuse.transfer import wider
+from pastmaster.tasks import Run, episode_returns, estimate_values
 
-CART = "oldhand/CartPole-v0"
+CART = "pastmaster/CartPole-v0"
 
 
 def plain_cart(**kwargs) -> gym.Env:
@@ -120,7 +120,7 @@ def test_a_task_can_be_sent_to_another_process(name, rng):
 @pytest.mark.parametrize("name", TASKS)
 def test_returns_stay_within_the_bounds_a_task_tells(name, rng):
     task = TASKS[name]()
-    bounds = oldhand.return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
+    bounds = pastmaster.return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
     if name == "a function without a spec":
         assert bounds is None
         return
@@ -355,7 +355,7 @@ def test_running_bounds_cost_no_more_than_was_promised(rng):
     """The spans of all starts sum to at most 8 true spans, whatever the order of the returns."""
     for _ in range(200):
         values = rng.normal(size=40) ** 3
-        bounds = oldhand.Bounds(*sorted(values[:2]))
+        bounds = pastmaster.Bounds(*sorted(values[:2]))
         spans = [bounds.span]
         for value in values[2:]:
             while not bounds.lower <= value <= bounds.upper:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from oldhand import __version__
-from oldhand.cli import main
+from pastmaster import __version__
+from pastmaster.cli import main
 
 STAGES = ("build", "solve", "cross values", "cluster", *["new task"] * 6, "draw")
 RIVALS = (
-    "oldhand's recommended", "EXP-3-Transfer, ", "EXP-3-Transfer, all", "Probabilistic Policy", "Q-learning alone ",
+    "pastmaster's recommended", "EXP-3-Transfer, ", "EXP-3-Transfer, all", "Probabilistic Policy", "Q-learning alone ",
     "Q-learning alone, exploring less",
 )  # fmt: skip
 
@@ -72,11 +72,11 @@ def test_quiet_says_only_where_the_picture_is(tmp_path):
 
 def test_the_command_runs_as_a_process_and_saves_beside_it_by_default(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "oldhand.cli", "demo", "--quiet"],
+        [sys.executable, "-W", "error", "-m", "pastmaster.cli", "demo", "--quiet"],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "picture: oldhand-demo.png\n", "")
-    assert picture(tmp_path / "oldhand-demo.png").size > 0
+    assert (done.returncode, done.stdout, done.stderr) == (0, "picture: pastmaster-demo.png\n", "")
+    assert picture(tmp_path / "pastmaster-demo.png").size > 0
 
 
 @pytest.mark.parametrize("name", ["file/demo.png", "folder", "demo.xyz"])

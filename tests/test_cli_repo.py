@@ -1,4 +1,4 @@
-"""``oldhand repo``, ``transfer`` and ``continual``: what they do, and what they say when they cannot."""
+"""``pastmaster repo``, ``transfer`` and ``continual``: what they do, and what they say when they cannot."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from oldhand import Repository, cross_values, policy_distance, solve
-from oldhand.cli import main
-from oldhand.domains import coloured_grid
+from pastmaster import Repository, cross_values, policy_distance, solve
+from pastmaster.cli import main
+from pastmaster.domains import coloured_grid
 
 TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 NEW = coloured_grid.task([0.2, 0.9], size=4)
-GRID = ("--gym", "oldhand/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
+GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["transfer"], ["continual"], ["reproduce"], ["report"],
     *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster", "check", "export", "import")),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")
 AGENT = ("--episodes", "50", "--recluster-every", "2", "--restarts", "2")
-PROCESS = [sys.executable, "-W", "error::ResourceWarning", "-m", "oldhand.cli"]
+PROCESS = [sys.executable, "-W", "error::ResourceWarning", "-m", "pastmaster.cli"]
 
 
 def run(*arguments: object) -> Result:
@@ -134,13 +134,13 @@ def test_every_command_has_help(command):
         assert len(text.splitlines()) > 5
         assert max(map(len, text.splitlines())) <= 80
     if command and command[-1] in ("add", "transfer", "continual"):
-        assert f"\n  oldhand {' '.join(command)} " in text  # an example
+        assert f"\n  pastmaster {' '.join(command)} " in text  # an example
 
 
 def test_a_first_session(tmp_path):
     db = tmp_path / "tasks.db"
     assert fine("repo", "init", db) == f"{db}: 0 tasks\n"
-    assert fine("repo", "list", db) == "no tasks yet: oldhand repo add --help\n"
+    assert fine("repo", "list", db) == "no tasks yet: pastmaster repo add --help\n"
     assert fine("repo", "check", db) == "all is well: 0 tasks\n"
     assert fine("repo", "add", db, "--domain", "coloured-grid", "--count", 3) == f"{db}: 3 tasks added, 3 in all\n"
     assert fine("repo", "init", db) == f"{db}: 3 tasks\n"
@@ -447,7 +447,7 @@ def incomplete(folder):
 
 
 REFUSALS = [
-    ("repo list {folder}/nowhere.db", "there is no repository at .*nowhere.db: `oldhand repo init .*nowhere.db` makes"),
+    ("repo list {folder}/nowhere.db", "no repository at .*nowhere.db: `pastmaster repo init .*nowhere.db` makes"),
     ("repo add {folder}/nowhere.db {new}", "there is no repository at"),
     ("transfer {folder}/nowhere.db {new}", "there is no repository at"),
     ("repo init {folder}/no/folder.db", "cannot be made: there is no folder"),
@@ -463,7 +463,7 @@ REFUSALS = [
     ("repo cluster {db} --episodes 9 --jobs 0", "n_jobs is 0"),
     ("repo cluster {db} --episodes 9 --restarts 0", "restarts is 0"),
     ("repo show {empty} --picture {folder}/x.png", "there is no clustering to draw yet"),
-    ("transfer {empty} {new}", "keeps no policies yet: `oldhand repo cluster` chooses them"),
+    ("transfer {empty} {new}", "keeps no policies yet: `pastmaster repo cluster` chooses them"),
     ("transfer {db} {new} --bounds 1 0", "bounds is"),
     ("transfer {db} --domain coloured-grid --count 2", "transfer meets one task, got 2"),
     ("repo add {db}", "no task is named: give .npz files, --gym ID, or --domain NAME"),

@@ -7,9 +7,9 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 
-from oldhand import InvalidInputError, cost_lower_bound, exhaustive_clustering, regret_bound, search_clusterings
-from oldhand.clustering.bound import _Bounding, integer_program
-from oldhand.mdp import sealed
+from pastmaster import InvalidInputError, cost_lower_bound, exhaustive_clustering, regret_bound, search_clusterings
+from pastmaster.clustering.bound import _Bounding, integer_program
+from pastmaster.mdp import sealed
 
 N_CASES = 1000
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oldhand import InvalidInputError, mhav
-from oldhand.clustering import _chain_kernels as chain
-from oldhand.clustering import _kernels as kernels
-from oldhand.clustering.cost import filled, regret_bound
-from oldhand.mdp import sealed
+from pastmaster import InvalidInputError, mhav
+from pastmaster.clustering import _chain_kernels as chain
+from pastmaster.clustering import _kernels as kernels
+from pastmaster.clustering.cost import filled, regret_bound
+from pastmaster.mdp import sealed
 
 LEVEL = 1e-6
 LADDER = np.array([1.0, 4.0, 9.0])

@@ -7,7 +7,7 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 
-from oldhand import (
+from pastmaster import (
     Clustering,
     InvalidInputError,
     assign,

@@ -8,7 +8,7 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 
-from oldhand import TabularMDP, cross_values, exhaustive_clustering, policy_distance, regret_bound
+from pastmaster import TabularMDP, cross_values, exhaustive_clustering, policy_distance, regret_bound
 
 GAMMA = 0.9
 H = 1.5  # the proof asks for h > 1

@@ -10,7 +10,7 @@ import time
 import clustering_reference as reference
 import pytest
 
-from oldhand import InvalidInputError, search_clusterings
+from pastmaster import InvalidInputError, search_clusterings
 
 SETTING = {"episodes": 1000, "span": 2.0}
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oldhand import InvalidInputError
-from oldhand.clustering import _chain_kernels as chain
-from oldhand.clustering import _kernels as kernels
-from oldhand.clustering import _local_kernels as local
-from oldhand.clustering.cost import canonical_labels, filled, regret_bound
-from oldhand.mdp import sealed
+from pastmaster import InvalidInputError
+from pastmaster.clustering import _chain_kernels as chain
+from pastmaster.clustering import _kernels as kernels
+from pastmaster.clustering import _local_kernels as local
+from pastmaster.clustering.cost import canonical_labels, filled, regret_bound
+from pastmaster.mdp import sealed
 
 CASES = [(kind, False) for kind in range(3)] + [(kind, True) for kind in range(2)]
 

@@ -7,7 +7,7 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 
-from oldhand import (
+from pastmaster import (
     Clustering,
     InvalidInputError,
     exhaustive_clustering,
@@ -15,7 +15,7 @@ from oldhand import (
     search_clusterings,
     sensitivity,
 )
-from oldhand.clustering import _chain_kernels as chain
+from pastmaster.clustering import _chain_kernels as chain
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -329,7 +329,7 @@ def test_a_cost_of_zero_can_be_drawn(rng, tmp_path):
 
 
 def test_the_drawn_map_keeps_distances_of_the_plane(rng):
-    from oldhand.clustering.picture import classical_scaling
+    from pastmaster.clustering.picture import classical_scaling
 
     distance = reference.random_metric(rng, 9)
     points = classical_scaling(distance)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import TabularMDP, cross_values, evaluate, return_bounds, solve
-from oldhand.compiled import kernel
+from pastmaster import TabularMDP, cross_values, evaluate, return_bounds, solve
+from pastmaster.compiled import kernel
 
 
 def numbers(mdp: TabularMDP, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from repository_reference import (
     same_task,
 )
 
-from oldhand import (
+from pastmaster import (
     RECOMMENDED,
     Bounds,
     ContinualRun,
@@ -42,10 +42,10 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.continual import Reclustered, TaskDone, agent
-from oldhand.domains import coloured_grid
-from oldhand.repository import rows, store
-from oldhand.repository.streams import stored_runs
+from pastmaster.continual import Reclustered, TaskDone, agent
+from pastmaster.domains import coloured_grid
+from pastmaster.repository import rows, store
+from pastmaster.repository.streams import stored_runs
 
 QUICK = {"restarts": 2, "iterations": 2000}
 TWO = QUICK | {"n_clusters": 2}

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from faults import canonical, repetitions, report, small_task
 from postgres import Server
 
-from oldhand import ContinualTransfer, Repository
-from oldhand.continual import JsonLines
-from oldhand.repository.schema import runs
+from pastmaster import ContinualTransfer, Repository
+from pastmaster.continual import JsonLines
+from pastmaster.repository.schema import runs
 
 KILLS = repetitions(200)
 BEFORE, STREAM = range(100, 104), range(12)

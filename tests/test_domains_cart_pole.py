@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from oldhand import InvalidInputError
-from oldhand.domains import cart_pole
+from pastmaster import InvalidInputError
+from pastmaster.domains import cart_pole
 
-ID = "oldhand/CartPole-v0"
+ID = "pastmaster/CartPole-v0"
 VARIANT = {"gravity": 3.7, "length": 1.2, "force_mag": -17.0, "masscart": 1.5, "masspole": 0.2}
 
 

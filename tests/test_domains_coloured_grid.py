@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import InvalidInputError, evaluate, solve
-from oldhand.domains import coloured_grid
+from pastmaster import InvalidInputError, evaluate, solve
+from pastmaster.domains import coloured_grid
 
 NORTH, EAST, SOUTH, WEST = range(4)
 
@@ -145,21 +145,21 @@ def test_the_family_has_a_task_for_each_row(rng):
 
 
 def test_the_settings_of_the_environment_are_those_of_the_task():
-    env = gym.make("oldhand/ColouredGrid-v0", weights=(0.1, 0.6), size=5, seed=3, gamma=0.5, horizon=9)
+    env = gym.make("pastmaster/ColouredGrid-v0", weights=(0.1, 0.6), size=5, seed=3, gamma=0.5, horizon=9)
     task, expected = env.unwrapped.mdp, coloured_grid.task((0.1, 0.6), 5, 3, gamma=0.5, horizon=9)
     assert np.array_equal(task.reward, expected.reward)
     assert (task.gamma, task.horizon, task.params) == (0.5, 9, expected.params)
 
 
 def test_a_walk_along_the_border_reaches_the_end():
-    env = gym.make("oldhand/ColouredGrid-v0", size=4).unwrapped
+    env = gym.make("pastmaster/ColouredGrid-v0", size=4).unwrapped
     env.reset()
     ends = [env.step(action)[2] for action in [EAST] * 3 + [SOUTH] * 3]
     assert ends == [False] * 5 + [True]
 
 
 def test_the_text_picture_shows_agent_colours_and_end():
-    env = gym.make("oldhand/ColouredGrid-v0", size=5, seed=1, render_mode="ansi").unwrapped
+    env = gym.make("pastmaster/ColouredGrid-v0", size=5, seed=1, render_mode="ansi").unwrapped
     env.reset()
     env.step(SOUTH)
     rows = [line.split(" ") for line in env.render().splitlines()[:5]]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import InvalidInputError, evaluate, solve
-from oldhand.domains import surveillance
+from pastmaster import InvalidInputError, evaluate, solve
+from pastmaster.domains import surveillance
 
 NORTH, EAST, SOUTH, WEST, SURVEIL = range(5)
 GAMMA = 0.9
@@ -244,7 +244,7 @@ def test_a_repository_that_cannot_be_is_refused(rng, changed, message):
 
 
 def test_an_episode_walks_captures_and_ends():
-    env = gym.make("oldhand/Surveillance-v0", sequence=(23, 22)).unwrapped
+    env = gym.make("pastmaster/Surveillance-v0", sequence=(23, 22)).unwrapped
     state, _ = env.reset()
     assert state == cell(24, 24)
     steps = [env.step(a) for a in [NORTH] * 4 + [WEST] * 4 + [SURVEIL] + [WEST] * 4 + [SURVEIL]]
@@ -254,13 +254,13 @@ def test_an_episode_walks_captures_and_ends():
 
 
 def test_surveil_in_the_wrong_place_ends_the_episode():
-    env = gym.make("oldhand/Surveillance-v0", sequence=(23,)).unwrapped
+    env = gym.make("pastmaster/Surveillance-v0", sequence=(23,)).unwrapped
     env.reset()
     assert env.step(SURVEIL)[:3] == (cell(24, 24), -10.0, True)
 
 
 def test_the_settings_of_the_environment_are_those_of_the_task():
-    env = gym.make("oldhand/Surveillance-v0", sequence=(3, 9), complex=True, gamma=0.5, horizon=9, escape_ends=False)
+    env = gym.make("pastmaster/Surveillance-v0", sequence=(3, 9), complex=True, gamma=0.5, horizon=9, escape_ends=False)
     task = env.unwrapped.mdp
     expected = surveillance.task((3, 9), True, gamma=0.5, horizon=9, escape_ends=False)
     assert np.array_equal(task.reward, expected.reward)
@@ -269,7 +269,7 @@ def test_the_settings_of_the_environment_are_those_of_the_task():
 
 
 def test_the_text_picture_shows_agent_targets_and_stand_ins():
-    env = gym.make("oldhand/Surveillance-v0", sequence=(23, 40), render_mode="ansi").unwrapped
+    env = gym.make("pastmaster/Surveillance-v0", sequence=(23, 40), render_mode="ansi").unwrapped
     env.reset()
     rows = [line.split(" ") for line in env.render().splitlines()[:48]]
     assert rows[24][24] == "A"

@@ -6,8 +6,8 @@ import pytest
 import reference
 from scipy.stats import binomtest
 
-from oldhand import InvalidInputError, cross_values, evaluate, policy_distance, solve
-from oldhand.domains import windy_corridor
+from pastmaster import InvalidInputError, cross_values, evaluate, policy_distance, solve
+from pastmaster.domains import windy_corridor
 
 NORTH, EAST, SOUTH, WEST = range(4)
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
@@ -148,7 +148,7 @@ def test_a_windy_task_agrees_with_the_dense_solve(index):
 @pytest.mark.parametrize("column", [1, 2])
 def test_the_wind_blows_as_often_as_it_should(seed, wind, column):
     """Enter the column in row 5, then go south: pushed north instead with probability ``wind``."""
-    env = gym.make("oldhand/WindyCorridor-v0", wind=wind).unwrapped
+    env = gym.make("pastmaster/WindyCorridor-v0", wind=wind).unwrapped
     env.reset(seed=seed)
     gusts = trials = 0
     while trials < 1500:
@@ -167,7 +167,7 @@ def test_the_wind_blows_as_often_as_it_should(seed, wind, column):
 
 
 def test_no_wind_blows_elsewhere(seed):
-    env = gym.make("oldhand/WindyCorridor-v0", wind=1.0, goal=5).unwrapped
+    env = gym.make("pastmaster/WindyCorridor-v0", wind=1.0, goal=5).unwrapped
     state, _ = env.reset(seed=seed)
     for action, row in ((NORTH, 4), (SOUTH, 5), (SOUTH, 6), (WEST, 6)):
         state, *_ = env.step(action)
@@ -175,7 +175,7 @@ def test_no_wind_blows_elsewhere(seed):
 
 
 def test_the_settings_of_the_environment_are_those_of_the_task():
-    env = gym.make("oldhand/WindyCorridor-v0", goal=3, wind=0.2, corridor=4, gamma=0.5, horizon=9, terminating=True)
+    env = gym.make("pastmaster/WindyCorridor-v0", goal=3, wind=0.2, corridor=4, gamma=0.5, horizon=9, terminating=True)
     task, expected = env.unwrapped.mdp, windy_corridor.task(3, 0.2, corridor=4, gamma=0.5, horizon=9, terminating=True)
     for name in ("next_state", "reward", "probability", "terminated"):
         assert np.array_equal(getattr(task, name), getattr(expected, name))
@@ -183,7 +183,7 @@ def test_the_settings_of_the_environment_are_those_of_the_task():
 
 
 def test_the_text_picture_shows_agent_wind_and_goal():
-    env = gym.make("oldhand/WindyCorridor-v0", goal=2, wind=0.3, render_mode="ansi").unwrapped
+    env = gym.make("pastmaster/WindyCorridor-v0", goal=2, wind=0.3, render_mode="ansi").unwrapped
     env.reset()
     rows = [line.split(" ") for line in env.render().splitlines()]
     assert rows[5] == ["A", "^", "^", "-", "-", "-"]

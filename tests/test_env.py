@@ -9,9 +9,9 @@ import reference
 from gymnasium.utils.env_checker import check_env
 from scipy.stats import binomtest
 
-from oldhand import InvalidInputError, TabularEnv, TabularMDP, evaluate
+from pastmaster import InvalidInputError, TabularEnv, TabularMDP, evaluate
 
-IDS = ("oldhand/WindyCorridor-v0", "oldhand/ColouredGrid-v0", "oldhand/Surveillance-v0")
+IDS = ("pastmaster/WindyCorridor-v0", "pastmaster/ColouredGrid-v0", "pastmaster/Surveillance-v0")
 RENDER_MODES = (None, "ansi", "rgb_array")
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 
@@ -63,7 +63,7 @@ def test_gymnasiums_check_can_fail_here(rng):
 
 
 def test_vector_environments_can_be_made():
-    envs = gym.make_vec("oldhand/WindyCorridor-v0", num_envs=3, wind=0.5)
+    envs = gym.make_vec("pastmaster/WindyCorridor-v0", num_envs=3, wind=0.5)
     observations, _ = envs.reset(seed=1)
     assert observations.tolist() == [30, 30, 30]
     envs.close()

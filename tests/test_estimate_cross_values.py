@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import GymTask, TabularMDP, cross_values, policy_distance, return_bounds
-from oldhand.errors import InvalidInputError
-from oldhand.tasks import episodes
-from oldhand.tasks.cross import estimate_cross_values
-from oldhand.tasks.returns import Returns, corrected_distance, uncut_distance
+from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds
+from pastmaster.errors import InvalidInputError
+from pastmaster.tasks import episodes
+from pastmaster.tasks.cross import estimate_cross_values
+from pastmaster.tasks.returns import Returns, corrected_distance, uncut_distance
 
 QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
 

@@ -17,20 +17,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from oldhand import InvalidInputError, return_bounds, solve, transfer
-from oldhand.cli import main
-from oldhand.domains import surveillance
-from oldhand.experiments import EXPERIMENTS, Reproduction, reproduce
-from oldhand.experiments.claims import SENTENCES
-from oldhand.experiments.coloured_grid import extra_breaks
-from oldhand.experiments.matrix import TABLE, Matrix, ways
-from oldhand.experiments.reproduce import Job
-from oldhand.experiments.scale import EPISODES, FULL, HORIZONS, QUICK
-from oldhand.experiments.settings import SETTINGS
-from oldhand.experiments.ways import EXP3, PPR, Way, meet, packed
-from oldhand.experiments.windy_clusters import family, own_cells
-from oldhand.experiments.windy_incremental import agreements, matched
-from oldhand.report import write_report
+from pastmaster import InvalidInputError, return_bounds, solve, transfer
+from pastmaster.cli import main
+from pastmaster.domains import surveillance
+from pastmaster.experiments import EXPERIMENTS, Reproduction, reproduce
+from pastmaster.experiments.claims import SENTENCES
+from pastmaster.experiments.coloured_grid import extra_breaks
+from pastmaster.experiments.matrix import TABLE, Matrix, ways
+from pastmaster.experiments.reproduce import Job
+from pastmaster.experiments.scale import EPISODES, FULL, HORIZONS, QUICK
+from pastmaster.experiments.settings import SETTINGS
+from pastmaster.experiments.ways import EXP3, PPR, Way, meet, packed
+from pastmaster.experiments.windy_clusters import family, own_cells
+from pastmaster.experiments.windy_incremental import agreements, matched
+from pastmaster.report import write_report
 
 pytestmark = pytest.mark.xdist_group("experiments")  # so that the quick run is made once
 
@@ -175,7 +175,7 @@ def test_the_same_bits_on_any_workers_and_in_any_company(quick: Reproduction, tm
 
 def test_killed_it_goes_on_from_what_is_done(tmp_path: Path, quick: Reproduction) -> None:
     out = tmp_path / "killed"
-    words = [sys.executable, "-m", "oldhand.cli", "reproduce", *SMALL, "--quick", "--jobs", "1", "--out", str(out)]
+    words = [sys.executable, "-m", "pastmaster.cli", "reproduce", *SMALL, "--quick", "--jobs", "1", "--out", str(out)]
     child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 120
     while not (done := list((out / "units").glob("*.npz"))) and time.monotonic() < until:
@@ -194,7 +194,7 @@ def test_killed_it_goes_on_from_what_is_done(tmp_path: Path, quick: Reproduction
 
 def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
     out = tmp_path / "interrupted"
-    words = [sys.executable, "-m", "oldhand.cli", "reproduce", "--quick", "--jobs", "2", "--out", str(out)]
+    words = [sys.executable, "-m", "pastmaster.cli", "reproduce", "--quick", "--jobs", "2", "--out", str(out)]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 240
     while not list((out / "units").glob("*.npz")) and time.monotonic() < until:
@@ -271,7 +271,7 @@ def test_the_command_lists_runs_and_prints(tmp_path: Path) -> None:
     assert told.exit_code == 0
     assert "colour-rays: quick, not judged" in told.output
     assert "made way" not in told.output
-    assert "oldhand report" in told.output
+    assert "pastmaster report" in told.output
     again = runner.invoke(main, [*words, "--json"])
     assert "made way; what it had run is kept" in again.stderr
     as_json = json.loads(again.stdout)

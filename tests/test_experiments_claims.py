@@ -10,8 +10,8 @@ import experiments_world as world
 import numpy as np
 import pytest
 
-from oldhand.experiments import EXPERIMENTS
-from oldhand.experiments.claims import (
+from pastmaster.experiments import EXPERIMENTS
+from pastmaster.experiments.claims import (
     SENTENCES,
     Claim,
     about_equal,
@@ -22,11 +22,11 @@ from oldhand.experiments.claims import (
     not_above,
     summary,
 )
-from oldhand.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, TUNED, ways
-from oldhand.experiments.measured import Measured
-from oldhand.experiments.scale import EPISODES
-from oldhand.experiments.settings import SETTINGS
-from oldhand.experiments.ways import EXP3, PPR, Way
+from pastmaster.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, TUNED, ways
+from pastmaster.experiments.measured import Measured
+from pastmaster.experiments.scale import EPISODES
+from pastmaster.experiments.settings import SETTINGS
+from pastmaster.experiments.ways import EXP3, PPR, Way
 
 Results = dict[str, Any]
 

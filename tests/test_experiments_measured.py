@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oldhand.experiments.measured import RESAMPLES, Measured
+from pastmaster.experiments.measured import RESAMPLES, Measured
 
 
 def mean_of_strata(means: np.ndarray) -> np.ndarray:

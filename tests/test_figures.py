@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from oldhand import InvalidInputError, figures
+from pastmaster import InvalidInputError, figures
 
 
 def drawn():
@@ -45,7 +45,8 @@ def test_a_heat_map_has_its_title_labels_and_scale():
 
 def test_drawing_needs_no_screen_and_no_pyplot():
     script = (
-        "from oldhand import figures; import sys; figures.new_figure(); assert 'matplotlib.pyplot' not in sys.modules"
+        "import sys; from pastmaster import figures; figures.new_figure(); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

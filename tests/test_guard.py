@@ -8,11 +8,11 @@ import misbehaving
 import numpy as np
 import pytest
 
-from oldhand import GymTask, InvalidInputError, Repository, TaskError, transfer
-from oldhand.guard import Watch, watched
-from oldhand.policies import FunctionPolicy, NetworkPolicy
-from oldhand.reuse import FixedPolicy
-from oldhand.tasks import Run, episode_returns, estimate_values
+from pastmaster import GymTask, InvalidInputError, Repository, TaskError, transfer
+from pastmaster.guard import Watch, watched
+from pastmaster.policies import FunctionPolicy, NetworkPolicy
+from pastmaster.reuse import FixedPolicy
+from pastmaster.tasks import Run, episode_returns, estimate_values
 
 WALK = "misbehaving/Walk-v0"
 NETWORK = NetworkPolicy([(np.eye(2), np.zeros(2))])
@@ -139,7 +139,7 @@ def test_a_thread_that_spins_is_ended():
     with pytest.raises(TaskError):
         play(walk("spins"))
     for _ in range(50):
-        spinning = [thread for thread in threading.enumerate() if thread.name == "oldhand the spins walk"]
+        spinning = [thread for thread in threading.enumerate() if thread.name == "pastmaster the spins walk"]
         if not spinning:
             return
         time.sleep(0.1)

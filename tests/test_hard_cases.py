@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oldhand import InvalidInputError, TabularMDP, cross_values, evaluate, return_bounds, solve
-from oldhand.domains import coloured_grid, surveillance
+from pastmaster import InvalidInputError, TabularMDP, cross_values, evaluate, return_bounds, solve
+from pastmaster.domains import coloured_grid, surveillance
 
 ONE = TabularMDP([[0]], [[1.0]], gamma=0.9)
 

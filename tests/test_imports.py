@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-import oldhand
+import pastmaster
 
-PACKAGE = Path(oldhand.__file__).parent
+PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
-    "errors", "npy", "files", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp", "env",
+    "errors", "formerly", "npy", "files", "checks", "generators", "compiled", "parallel", "figures", "table", "mdp",
+    "env",
     "guard", "_kernels", "solve", "_cross_kernels", "values", "policies", "clustering", "reuse", "tasks",
     "repository", "continual", "domains", "demo", "experiments", "report", "cli",
 )  # fmt: skip
 
 
 def modules() -> dict[str, list[Path]]:
-    """The top modules and packages of oldhand, with their files."""
+    """The top modules and packages of pastmaster, with their files."""
     found: dict[str, list[Path]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -28,7 +29,7 @@ def modules() -> dict[str, list[Path]]:
 
 
 def imported(source: str) -> set[str]:
-    """The top modules of oldhand that a source imports, anywhere in it."""
+    """The top modules of pastmaster that a source imports, anywhere in it."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -36,7 +37,7 @@ def imported(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("oldhand.")}
+    return {name.split(".")[1] for name in names if name.startswith("pastmaster.")}
 
 
 def test_every_module_has_its_place_in_the_order():
@@ -51,7 +52,10 @@ def test_a_module_imports_only_from_those_before_it(module):
 
 
 def test_the_rule_sees_every_way_of_importing():
-    source = "import oldhand.values\nfrom oldhand import solve as s\ndef f():\n    from oldhand.mdp import TabularMDP\n"
+    source = (
+        "import pastmaster.values\nfrom pastmaster import solve as s\n"
+        "def f():\n    from pastmaster.mdp import TabularMDP\n"
+    )
     assert imported(source) == {"values", "solve", "mdp"}
     assert imported("import numpy\nfrom __future__ import annotations") == set()
 
@@ -61,19 +65,19 @@ def test_kernels_need_only_the_decorator():
     assert imported((PACKAGE / "_cross_kernels.py").read_text()) == {"compiled", "_kernels"}
 
 
-def test_importing_oldhand_draws_nothing_and_registers_the_environments():
+def test_importing_pastmaster_draws_nothing_and_registers_the_environments():
     script = (
-        "import sys, oldhand.cli, gymnasium\n"
+        "import sys, pastmaster.cli, gymnasium\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "print(sorted(name for name in gymnasium.registry if name.startswith('oldhand/')))"
+        "print(sorted(name for name in gymnasium.registry if name.startswith('pastmaster/')))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     names = ["CartPole", "ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
-    assert done.stdout.strip() == str([f"oldhand/{name}-v0" for name in names])
+    assert done.stdout.strip() == str([f"pastmaster/{name}-v0" for name in names])
 
 
 def test_every_public_name_is_there():
-    for name in oldhand.__all__:
-        assert hasattr(oldhand, name)
-    assert len(set(oldhand.__all__)) == len(oldhand.__all__)
+    for name in pastmaster.__all__:
+        assert hasattr(pastmaster, name)
+    assert len(set(pastmaster.__all__)) == len(pastmaster.__all__)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oldhand.tasks import _interval_kernels as kernels
-from oldhand.tasks.intervals import entry_limits, joint_distances, mean_limits
-from oldhand.tasks.returns import Returns
+from pastmaster.tasks import _interval_kernels as kernels
+from pastmaster.tasks.intervals import entry_limits, joint_distances, mean_limits
+from pastmaster.tasks.returns import Returns
 
 
 def capital_by_definition(x: list[float], mean: float, level: float, sign: int) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import InvalidInputError, OldhandError, TabularMDP, domains
+from pastmaster import InvalidInputError, PastmasterError, TabularMDP, domains
 
 ARRAYS = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 
@@ -244,7 +244,7 @@ def test_the_task_that_the_refusals_spoil_is_right():
 def test_a_wrong_argument_is_refused_and_its_place_named(changed, message):
     with pytest.raises(InvalidInputError, match="TabularMDP: .*" + message) as refusal:
         TabularMDP(**(TWO_BY_TWO | changed))
-    assert isinstance(refusal.value, OldhandError)
+    assert isinstance(refusal.value, PastmasterError)
     assert isinstance(refusal.value, ValueError)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import InvalidInputError, TabularMDP, domains
+from pastmaster import InvalidInputError, TabularMDP, domains
 
 
 def table_without_impossible(table: Any) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
@@ -70,7 +70,7 @@ def test_our_own_environments_keep_their_horizon_and_start():
     task = domains.windy_corridor.task(3, 0.2, horizon=50)
     again = TabularMDP.from_gymnasium(task.to_gymnasium(), task.gamma)
     assert (again.start, again.horizon) == (task.start, 50)
-    assert TabularMDP.from_gymnasium("oldhand/WindyCorridor-v0", 0.9).horizon == 200
+    assert TabularMDP.from_gymnasium("pastmaster/WindyCorridor-v0", 0.9).horizon == 200
 
 
 def tabular(table: Any, **attributes: Any) -> gym.Env:

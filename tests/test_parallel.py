@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from oldhand import InvalidInputError, parallel
+from pastmaster import InvalidInputError, parallel
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 7, -1])

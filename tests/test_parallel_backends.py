@@ -17,7 +17,7 @@ import pytest
 from clustering_reference import random_symmetric
 from reference import random_mdp, random_policy
 
-from oldhand import (
+from pastmaster import (
     GymTask,
     InvalidInputError,
     QLearning,
@@ -30,7 +30,7 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.policies import NetworkPolicy
+from pastmaster.policies import NetworkPolicy
 
 PROCESSES = ["loky", "dask", "ray"]
 BACKENDS = ["threads", *PROCESSES]
@@ -137,7 +137,7 @@ def test_cross_values_do_not_depend_on_the_threads_of_blas():
     """Where BLAS multiplies, one thread and two round differently (a product of this size does)."""
     script = (
         "import numpy as np, sys; rng = np.random.default_rng(0)\n"
-        "from oldhand import TabularMDP, cross_values\n"
+        "from pastmaster import TabularMDP, cross_values\n"
         "shape = (1250, 4, 2); states = rng.integers(1250, size=shape)\n"
         "chances = rng.dirichlet([1, 1], size=shape[:2])\n"
         "tasks = [TabularMDP(states, rng.normal(size=shape), probability=chances, gamma=0.9) for _ in range(100)]\n"
@@ -409,7 +409,7 @@ def test_an_environment_that_trials_share_stays_in_this_process():
 OWN_CLUSTERS = """
 import os, sys, time, warnings
 warnings.simplefilter("error")
-from oldhand import parallel
+from pastmaster import parallel
 
 if __name__ == "__main__":
     for backend in ("dask", "ray"):
@@ -505,7 +505,7 @@ def test_workers_do_not_hear_ctrl_c():
 
 SLEEPERS = """
 import os, sys, time
-from oldhand import parallel
+from pastmaster import parallel
 
 FOLDER = sys.argv[2]
 

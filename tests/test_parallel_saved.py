@@ -22,9 +22,9 @@ from clustering_reference import random_symmetric
 from reference import random_mdp, random_policy
 from test_parallel_backends import LAKE, assert_same_run, compiled_trials, plain_trials
 
-from oldhand import (
+from pastmaster import (
     InvalidInputError,
-    OldhandError,
+    PastmasterError,
     QLearning,
     TsallisINF,
     cross_values,
@@ -32,8 +32,8 @@ from oldhand import (
     search_clusterings,
     transfer,
 )
-from oldhand.clustering.restarts import Search
-from oldhand.parallel import saved as saved_module
+from pastmaster.clustering.restarts import Search
+from pastmaster.parallel import saved as saved_module
 
 
 def numbers(folder, key="squares", calls=None):
@@ -227,7 +227,7 @@ def test_an_800_gb_header_takes_no_memory(tmp_path):
     path = tmp_path / "key-000.npz"
     forged(path, npy(np.zeros(1), shape=(10**11,)))
     tracemalloc.start()
-    with pytest.raises(OldhandError, match=r"its header asks for .*, 800,000,000,\d+ bytes in all, must be the 1"):
+    with pytest.raises(PastmasterError, match=r"its header asks for .*, 800,000,000,\d+ bytes in all, must be the 1"):
         saved_module.unpacked(path.read_bytes(), path.name)
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
@@ -257,7 +257,7 @@ def test_digests_tell_apart_what_differs():
 
 def test_a_digest_is_the_same_in_every_process():
     script = (
-        "import numpy as np; from oldhand import parallel\n"
+        "import numpy as np; from pastmaster import parallel\n"
         "print(parallel.digest('x', np.arange(3), np.random.default_rng(1)))"
     )
     told = {
@@ -287,8 +287,8 @@ def test_cross_values_go_on_from_what_is_saved(tmp_path, monkeypatch):
     changed = [random_mdp(rng, 12, 3, 3), *tasks[1:]]
     assert cross_values(changed, policies, save=tmp_path).tobytes() == cross_values(changed, policies).tobytes()
     assert len(list(tmp_path.iterdir())) > count
-    monkeypatch.setattr("oldhand.values.cross.solve", forbidden)
-    monkeypatch.setattr("oldhand.values.cross._Cross.values", forbidden)
+    monkeypatch.setattr("pastmaster.values.cross.solve", forbidden)
+    monkeypatch.setattr("pastmaster.values.cross._Cross.values", forbidden)
     assert cross_values(tasks, save=tmp_path).tobytes() == own.tobytes()
     assert cross_values(tasks, policies, save=tmp_path, n_jobs=2).tobytes() == given.tobytes()
     with pytest.raises(AssertionError, match="had been computed"):
@@ -298,7 +298,7 @@ def test_cross_values_go_on_from_what_is_saved(tmp_path, monkeypatch):
 def test_a_doubtful_policy_is_told_of_when_it_is_read_too(tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from oldhand.values import cross
+    from pastmaster.values import cross
 
     task = random_mdp(np.random.default_rng(0))
     monkeypatch.setattr(cross, "solve", lambda task, solve=cross.solve: replace(solve(task), converged=False))
@@ -340,7 +340,7 @@ def test_trials_go_on_from_what_is_saved(trials, selector, tmp_path, monkeypatch
     plain = trials(selector=selector)
     assert_same_run(trials(selector=selector, save=tmp_path), trials(selector=selector))
     assert len(list(tmp_path.iterdir())) == len(plain.returns)
-    monkeypatch.setattr(sys.modules["oldhand.reuse.transfer"], "_run_trial", forbidden)
+    monkeypatch.setattr(sys.modules["pastmaster.reuse.transfer"], "_run_trial", forbidden)
     assert_same_run(trials(selector=selector, save=tmp_path), plain)
     assert_same_run(trials(selector=selector, save=tmp_path, n_jobs=2), trials(selector=selector, save=tmp_path))
     for other in ({"episodes": 41}, {"learner": QLearning(epsilon=0.2)}, {"on_violation": "clip"}, {"bounds": (-9, 9)}):
@@ -395,7 +395,7 @@ DRIVER = """
 import os, sys, time
 from pathlib import Path
 import numpy as np
-from oldhand import parallel
+from pastmaster import parallel
 
 notes, folder = Path(sys.argv[1]), Path(sys.argv[2])
 

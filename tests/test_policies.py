@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oldhand import InvalidInputError, TabularMDP, solve
-from oldhand.policies import FunctionPolicy, NetworkPolicy, Policy, TablePolicy, as_policy, stacked
-from oldhand.policies import _kernels as kernels
-from oldhand.policies.activations import ACTIVATIONS, OF_TORCH
+from pastmaster import InvalidInputError, TabularMDP, solve
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, Policy, TablePolicy, as_policy, stacked
+from pastmaster.policies import _kernels as kernels
+from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
 
 
 def layers(rng, sizes):
@@ -89,7 +89,7 @@ def test_a_table_of_probabilities_draws_by_the_uniform_number():
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_random_tables_draw_as_the_compiled_episodes_do(seed, n_actions):
-    from oldhand.reuse._episode_kernels import draw_action
+    from pastmaster.reuse._episode_kernels import draw_action
 
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.full(n_actions, 0.3), size=4)

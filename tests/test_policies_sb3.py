@@ -16,8 +16,8 @@ import torch
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from oldhand import InvalidInputError
-from oldhand.policies import NetworkPolicy, PredictPolicy, as_policy, from_sb3, load_sb3, normalisation_of
+from pastmaster import InvalidInputError
+from pastmaster.policies import NetworkPolicy, PredictPolicy, as_policy, from_sb3, load_sb3, normalisation_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:stable_baselines3")
 

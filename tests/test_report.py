@@ -1,4 +1,4 @@
-"""``oldhand report``: what is read, what is refused, and what the page holds; ``test_report_browser`` looks at it."""
+"""``pastmaster report``: what is read and refused, and what the page holds; ``test_report_browser`` looks at it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import pytest
 from click.testing import CliRunner, Result
 from made_up import HOSTILE, LABELS, write_reproduction
 
-import oldhand.report.payload
-from oldhand import ContinualTransfer, Repository, TabularMDP
-from oldhand.cli import main
-from oldhand.domains import coloured_grid
-from oldhand.errors import DamagedError, InvalidInputError, OldhandError
-from oldhand.report import read_page, write_report
-from oldhand.report.page import Curves, Gallery, Matrix, Page, Picture, Prose, Shares, Table, TaskMap
-from oldhand.report.payload import payload, thinned
-from oldhand.report.repository import run_curves, run_shares
-from oldhand.report.reproduction import PNG
-from oldhand.repository.streams import StoredRun
+import pastmaster.report.payload
+from pastmaster import ContinualTransfer, Repository, TabularMDP
+from pastmaster.cli import main
+from pastmaster.domains import coloured_grid
+from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
+from pastmaster.report import read_page, write_report
+from pastmaster.report.page import Curves, Gallery, Matrix, Page, Picture, Prose, Shares, Table, TaskMap
+from pastmaster.report.payload import payload, thinned
+from pastmaster.report.repository import run_curves, run_shares
+from pastmaster.report.reproduction import PNG
+from pastmaster.repository.streams import StoredRun
 
 PLOTLY = "* plotly.js v"
 HEAD = "label,episode,mean,deviation"
@@ -141,7 +141,7 @@ def test_a_picture_is_in_the_page_and_what_is_none_is_refused(folder, tmp_path, 
     (place / "gains.png").write_bytes(b"<svg onload=alert(1)>")
     with pytest.raises(DamagedError, match=r"gains\.png is no picture, must be a PNG file"):
         read_page(folder)
-    monkeypatch.setattr("oldhand.report.reproduction.MOST_PICTURE_BYTES", 10)
+    monkeypatch.setattr("pastmaster.report.reproduction.MOST_PICTURE_BYTES", 10)
     with pytest.raises(DamagedError, match=r"gains\.png has 21 bytes, must have at most 10"):
         read_page(folder)
 
@@ -336,7 +336,7 @@ def test_damaged_claims_are_refused_by_field(folder, place, value, sentence):
         inner = inner[key]
     inner[place[-1]] = value
     path.write_text(json.dumps(content))
-    with pytest.raises(OldhandError, match=f"claims.json: {sentence}|claims.json {sentence}"):
+    with pytest.raises(PastmasterError, match=f"claims.json: {sentence}|claims.json {sentence}"):
         read_page(folder)
 
 
@@ -460,11 +460,11 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
 def test_an_empty_repository_says_what_to_do(tmp_path):
     with Repository(tmp_path / "new.db") as repository:
         page = written(tmp_path / "new.db", tmp_path)
-        assert "No tasks yet: oldhand repo add" in page.text
-        assert "No runs yet: oldhand continual" in page.text
+        assert "No tasks yet: pastmaster repo add" in page.text
+        assert "No runs yet: pastmaster continual" in page.text
         repository.add(TASKS[0])
     page = written(tmp_path / "new.db", tmp_path)
-    assert "No clustering yet: oldhand repo cluster" in page.text
+    assert "No clustering yet: pastmaster repo cluster" in page.text
     assert page.data() == []
 
 
@@ -537,7 +537,7 @@ def test_a_run_that_makes_no_sense_is_refused(run, sentence):
 
 
 def test_of_many_runs_the_newest_are_shown(stocked, monkeypatch):
-    monkeypatch.setattr(oldhand.report.repository, "MOST_RUNS", 3)
+    monkeypatch.setattr(pastmaster.report.repository, "MOST_RUNS", 3)
     page = read_page(stocked)
     assert len(figures(page, Curves)) == 3
     assert "the newest 3 of 4 runs" in page.sections[-1].parts[0].text
@@ -573,7 +573,7 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
 @pytest.mark.parametrize(
     ("place", "out", "sentence"),
     [
-        ("empty", "page.html", "empty is a folder without claims.json: give what `oldhand reproduce` wrote"),
+        ("empty", "page.html", "empty is a folder without claims.json: give what `pastmaster reproduce` wrote"),
         ("nowhere.db", "page.html", "there is neither a reproduction folder nor a repository at"),
         ("notes.txt", "page.html", "is not a repository"),
         ("out", "out", "out is a folder, must be a file"),
@@ -609,5 +609,5 @@ def test_without_plotly_it_says_what_to_install(folder, tmp_path, monkeypatch):
 
 
 def test_plotly_is_not_imported_before_it_is_needed():
-    script = "import sys, oldhand.cli, oldhand.report\nassert 'plotly' not in sys.modules"
+    script = "import sys, pastmaster.cli, pastmaster.report\nassert 'plotly' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

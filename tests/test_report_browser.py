@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from made_up import HOSTILE, write_reproduction
 
-from oldhand.report import write_report
+from pastmaster.report import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 CHROMIUM = shutil.which("chromium")

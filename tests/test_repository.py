@@ -19,8 +19,8 @@ from repository_reference import (
     worst_policy,
 )
 
-import oldhand
-from oldhand import (
+import pastmaster
+from pastmaster import (
     DamagedError,
     GymTask,
     InvalidInputError,
@@ -30,7 +30,7 @@ from oldhand import (
     cross_values,
     solve,
 )
-from oldhand.repository import memory, rows, worth
+from pastmaster.repository import memory, rows, worth
 
 ALWAYS = [constant_policy(action) for action in range(N_ACTIONS)]
 FAR = 10**9
@@ -72,9 +72,9 @@ def test_tasks_and_policies_come_back_bit_for_bit(place, rng):
             own = reopened.policy(record.own_policy)
             np.testing.assert_allclose(own, policy, rtol=1e-15)  # probabilities are divided by their sum
             assert own.dtype == (np.int32 if policy.ndim == 1 else np.float64)
-            assert record.bounds == oldhand.return_bounds(task)
+            assert record.bounds == pastmaster.return_bounds(task)
             assert (record.kind, record.name) == ("tabular", task.name)
-        assert reopened.return_bounds() == oldhand.return_bounds(tasks)
+        assert reopened.return_bounds() == pastmaster.return_bounds(tasks)
         assert_whole(reopened)
 
 
@@ -374,7 +374,7 @@ def test_a_removal_whose_acknowledgement_was_lost_is_not_made_twice(postgres_url
 
 def test_a_run_is_stored_with_its_task(place, rng):
     task = random_task(rng)
-    run = oldhand.transfer(task, [], episodes=20, bounds=oldhand.return_bounds(task), rng=rng, trials=2)
+    run = pastmaster.transfer(task, [], episodes=20, bounds=pastmaster.return_bounds(task), rng=rng, trials=2)
     with Repository(place) as repository:
         number = repository.add(task, run=run)
         (stored,) = repository.runs()
@@ -459,7 +459,7 @@ def test_what_is_no_id_is_refused_in_a_sentence(repository, rng):
     repository.add(random_task(rng))
     for wrong in ("x", None, 1.5, 0, -1, 2**70, [1]):
         for call in (repository.task, repository.policy, repository.remove):
-            with pytest.raises(oldhand.OldhandError):
+            with pytest.raises(pastmaster.PastmasterError):
                 call(wrong)
     assert len(repository) == 1
 
@@ -485,9 +485,9 @@ def test_a_clustering_is_kept_with_what_was_asked_and_proven(place, rng, seed):
             repository.add(task)
         options = {"episodes": 500, "certify": True, "restarts": 2, "iterations": 2000}
         found = repository.cluster(rng=np.random.default_rng(seed), **options)
-        U, span = repository.cross_values(), oldhand.return_bounds(tasks).span
-    expected = oldhand.search_clusterings(
-        oldhand.policy_distance(U), span=span, rng=np.random.default_rng(seed), **options
+        U, span = repository.cross_values(), pastmaster.return_bounds(tasks).span
+    expected = pastmaster.search_clusterings(
+        pastmaster.policy_distance(U), span=span, rng=np.random.default_rng(seed), **options
     )
     with Repository(place) as reopened:
         kept, (record,) = reopened.clustering(), reopened.clusterings()
@@ -646,7 +646,7 @@ def test_gymnasium_tasks_and_models_live_together(place):
         assert (blind.kind, exact.kind) == ("gymnasium", "tabular")
         assert blind.bounds == exact.bounds  # the lake tells its table
         U = reopened.cross_values()
-        expected = oldhand.tasks.estimate_values(lake, [optimal], episodes=40, seed=int(blind.digest[:15], 16))
+        expected = pastmaster.tasks.estimate_values(lake, [optimal], episodes=40, seed=int(blind.digest[:15], 16))
         assert blind.policy_of_record == exact.own_policy
         assert (blind.value, blind.value_error) == (expected.mean[0], expected.error[0])
         assert U[0, 0] == U[0, 1] == expected.mean[0]
@@ -677,7 +677,7 @@ def test_a_better_estimate_must_be_better_by_two_standard_errors(repository, rng
     before = repository.records()[0]
     repository.add(lake, optimal, evaluation_episodes=30)
     after = repository.records()[0]
-    estimate = oldhand.tasks.estimate_values(lake, [almost, optimal], episodes=30, seed=int(before.digest[:15], 16))
+    estimate = pastmaster.tasks.estimate_values(lake, [almost, optimal], episodes=30, seed=int(before.digest[:15], 16))
     clearly = estimate.mean[1] - estimate.mean[0] > 2 * np.hypot(*estimate.error)
     assert (after.own_policy != before.own_policy) == clearly
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from repository_reference import assert_whole, random_task, random_tasks, same_bits, same_task, worst_policy
 
-from oldhand import DamagedError, GymTask, Repository, RepositoryError
-from oldhand.repository import archive, rows
-from oldhand.repository.schema import row_checksum
+from pastmaster import DamagedError, GymTask, Repository, RepositoryError
+from pastmaster.repository import archive, rows
+from pastmaster.repository.schema import row_checksum
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_gymnasium_tasks_can_be_carried(tmp_path):
 
 def test_the_manifest_is_plain_json_that_lists_every_file(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["format"] == "oldhand repository"
+    assert manifest["format"] == "pastmaster repository"
     assert sorted(path.name for path in folder.iterdir()) == ["arrays", "manifest.json"]
     listed = {f"{a['owner']}-{a['owner_id']}-{a['name']}.npy": a for a in manifest["arrays"]}
     files = {path.name: path for path in (folder / "arrays").iterdir()}

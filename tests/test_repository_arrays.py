@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy as sa
 from repository_reference import constant_policy, random_task, random_tasks, same_bits
 
-from oldhand import DamagedError, InvalidInputError, Repository
-from oldhand.npy import LARGEST
-from oldhand.repository import records, rows, schema
-from oldhand.repository.arrays import Packed, pack, unpack
+from pastmaster import DamagedError, InvalidInputError, Repository
+from pastmaster.npy import LARGEST
+from pastmaster.repository import records, rows, schema
+from pastmaster.repository.arrays import Packed, pack, unpack
 
 DTYPES = ("bool", "int8", "int32", "int64", "float32", "float64", "complex128")
 LAYOUTS = {

@@ -24,9 +24,9 @@ import sqlalchemy as sa
 from faults import TASKS, acknowledge, acknowledged, canonical, repetitions, report, small_task
 from postgres import Server, start
 
-from oldhand import ContinualTransfer, Repository, cross_values, solve
-from oldhand.repository import location
-from oldhand.repository.schema import RECORDS, arrays, metadata
+from pastmaster import ContinualTransfer, Repository, cross_values, solve
+from pastmaster.repository import location
+from pastmaster.repository.schema import RECORDS, arrays, metadata
 
 KILLS = repetitions(200)
 WRITERS = 8
@@ -126,7 +126,7 @@ def add_until(place: str, log: Path, writer: int, stop: Path) -> None:
 def test_a_server_killed_under_load_loses_nothing_acknowledged(tmp_path: Path, rng: np.random.Generator) -> None:
     """[8 times]: three writers notice nothing but a pause, and go on within ten seconds of the server's return."""
     stop, logs = tmp_path / "stop", [tmp_path / f"{writer}.log" for writer in range(3)]
-    folder = tempfile.mkdtemp(prefix="oldhand")  # pytest closes its own folders to others
+    folder = tempfile.mkdtemp(prefix="pastmaster")  # pytest closes its own folders to others
     server, pauses = start(folder), []
     try:
         Repository(server.url).close()

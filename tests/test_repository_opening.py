@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy as sa
 from repository_reference import assert_whole, random_task, random_tasks, same_bits
 
-from oldhand import InvalidInputError, Repository, RepositoryError
-from oldhand.repository import location
+from pastmaster import InvalidInputError, Repository, RepositoryError
+from pastmaster.repository import location
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_missing_folder_is_refused(tmp_path):
 
 
 def test_nothing_is_made_unless_asked(tmp_path):
-    with pytest.raises(RepositoryError, match=r"there is no repository at .*: `oldhand repo init .*` makes one"):
+    with pytest.raises(RepositoryError, match=r"there is no repository at .*: `pastmaster repo init .*` makes one"):
         Repository(tmp_path / "file.db", create=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -141,7 +141,7 @@ def test_a_password_is_not_shown(postgres_server, postgres_url):
 NO_RIGHTS = """
 import os, sys
 import numpy as np
-from oldhand import OldhandError, Repository
+from pastmaster import PastmasterError, Repository
 from repository_reference import random_task
 
 paths = sys.argv[1:]
@@ -157,7 +157,7 @@ for path in paths:
             print("read", len(repository), flush=True)
             repository.add(random_task(np.random.default_rng(0)))
             print("written")
-    except OldhandError as error:
+    except PastmasterError as error:
         print(type(error).__name__, str(error))
 """
 RIGHTS = {"file": (0o444, 0o777), "folder": (0o666, 0o555), "both": (0o444, 0o555), "unreadable": (0o000, 0o777)}
@@ -232,7 +232,7 @@ def test_a_full_disk_changes_nothing(filled, rng):
 
 NO_ROOM = """
 import resource, signal, sys
-from oldhand import OldhandError, Repository
+from pastmaster import PastmasterError, Repository
 from repository_reference import random_tasks
 import numpy as np
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -242,11 +242,11 @@ try:
     repository = Repository(place)
     for task in random_tasks(np.random.default_rng(1), 200):
         print(repository.add(task), flush=True)
-except OldhandError as error:
+except PastmasterError as error:
     print(type(error).__name__, error)
     try:
         repository.export(sys.argv[3])
-    except OldhandError as error:
+    except PastmasterError as error:
         print(error)
 """
 

@@ -13,8 +13,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from repository_reference import assert_whole, random_task, random_tasks, same_bits
 
-from oldhand import Repository, RepositoryError
-from oldhand.repository import database, schema
+from pastmaster import Repository, RepositoryError
+from pastmaster.repository import database, schema
 
 NEXT = """
 import sqlalchemy as sa
@@ -119,7 +119,7 @@ def test_an_old_schema_is_brought_up_to_date_and_keeps_its_data(filled, tmp_path
     rows, columns = contents(filled)
     assert "colours" in columns
     assert "colour" in columns["tasks"]
-    assert rows["oldhand_version"] == [("0002",)]
+    assert rows["pastmaster_version"] == [("0002",)]
     assert set(rows_before["arrays"]) < set(rows["arrays"])
     with Repository(filled) as again:
         assert len(again) == 4
@@ -129,7 +129,7 @@ def test_a_new_place_gets_all_migrations_at_once(place, tmp_path, monkeypatch):
     add_migration(monkeypatch, tmp_path)
     Repository(place).close()
     rows, columns = contents(place)
-    assert rows["oldhand_version"] == [("0002",)]
+    assert rows["pastmaster_version"] == [("0002",)]
     assert "colour" in columns["tasks"]
 
 
@@ -157,11 +157,11 @@ def test_a_first_migration_that_fails_leaves_nothing(place, tmp_path, monkeypatc
 
 
 def test_a_newer_schema_is_refused_and_nothing_is_changed(filled):
-    execute(filled, "UPDATE oldhand_version SET version_num = '9999'")
+    execute(filled, "UPDATE pastmaster_version SET version_num = '9999'")
     before = contents(filled)
     before_bytes = file_bytes(filled)
     for create in (True, False):
-        with pytest.raises(RepositoryError, match=r"newer oldhand \(schema 9999, this one knows up to 0001\)"):
+        with pytest.raises(RepositoryError, match=r"newer pastmaster \(schema 9999, this one knows up to 0001\)"):
             Repository(filled, create=create)
     assert contents(filled) == before
     assert file_bytes(filled) == before_bytes
@@ -203,7 +203,7 @@ def test_a_text_file_is_refused_and_left_alone(tmp_path, text):
 def test_an_empty_file_becomes_a_repository_only_if_asked(tmp_path, rng):
     path = tmp_path / "empty"
     path.touch()
-    with pytest.raises(RepositoryError, match="holds no repository: `oldhand repo init` makes one"):
+    with pytest.raises(RepositoryError, match="holds no repository: `pastmaster repo init` makes one"):
         Repository(path, create=False)
     assert path.read_bytes() == b""
     with Repository(path) as repository:
@@ -212,7 +212,7 @@ def test_an_empty_file_becomes_a_repository_only_if_asked(tmp_path, rng):
 
 
 def test_an_empty_database_becomes_a_repository_only_if_asked(postgres_url):
-    with pytest.raises(RepositoryError, match="holds no repository: `oldhand repo init` makes one"):
+    with pytest.raises(RepositoryError, match="holds no repository: `pastmaster repo init` makes one"):
         Repository(postgres_url, create=False)
     assert contents(postgres_url) == ({}, {})
     with Repository(postgres_url) as repository:
@@ -223,7 +223,7 @@ def test_an_empty_database_becomes_a_repository_only_if_asked(postgres_url):
 
 OPEN = """
 import sys
-from oldhand import Repository
+from pastmaster import Repository
 for place in sys.argv[1:]:
     print("ready", flush=True)
     sys.stdin.readline()

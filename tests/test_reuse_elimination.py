@@ -9,10 +9,10 @@ import pytest
 import reuse_reference as reference
 from numba import njit
 
-from oldhand import Exp3Transfer, InvalidInputError, RegretBalancing, TsallisINF
-from oldhand.reuse import _elimination_kernels as evidence
-from oldhand.reuse import _layout as layout
-from oldhand.reuse import _selector_kernels as kernels
+from pastmaster import Exp3Transfer, InvalidInputError, RegretBalancing, TsallisINF
+from pastmaster.reuse import _elimination_kernels as evidence
+from pastmaster.reuse import _layout as layout
+from pastmaster.reuse import _selector_kernels as kernels
 
 RUNS = 1000
 ELIMINATING = [Exp3Transfer, TsallisINF, RegretBalancing]

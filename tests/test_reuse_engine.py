@@ -12,7 +12,7 @@ import reuse_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oldhand import (
+from pastmaster import (
     Exp3Transfer,
     InvalidInputError,
     ProbabilisticPolicyReuse,
@@ -25,9 +25,9 @@ from oldhand import (
     return_bounds,
     transfer,
 )
-from oldhand.reuse import SELECTORS
-from oldhand.reuse.episodes import PlainEpisodes
-from oldhand.reuse.problem import endless_states
+from pastmaster.reuse import SELECTORS
+from pastmaster.reuse.episodes import PlainEpisodes
+from pastmaster.reuse.problem import endless_states
 
 SHARING = sorted(set(SELECTORS) - {"ppr"})
 STEP_SIZES = (0.5, 1.0, (1.0, 0.5, 0.25), lambda n: 1.0 / (n + 1))

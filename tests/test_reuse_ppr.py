@@ -11,7 +11,7 @@ import reference
 from reuse_reference import LEVEL
 from scipy.stats import binomtest
 
-from oldhand import InvalidInputError, ProbabilisticPolicyReuse, QLearning, TabularMDP, transfer
+from pastmaster import InvalidInputError, ProbabilisticPolicyReuse, QLearning, TabularMDP, transfer
 
 STEPS = 6
 

@@ -9,7 +9,7 @@ import reference
 from reuse_reference import LEVEL, UNIFORM
 from scipy.stats import binomtest
 
-from oldhand import (
+from pastmaster import (
     InvalidInputError,
     QLearning,
     TabularMDP,
@@ -19,8 +19,8 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.reuse import QLearner
-from oldhand.reuse import _episode_kernels as kernels
+from pastmaster.reuse import QLearner
+from pastmaster.reuse import _episode_kernels as kernels
 
 
 def started(n_states: int, n_actions: int, seed: int = 0, gamma: float = 0.9, **settings) -> QLearner:

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oldhand import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
-from oldhand.reuse.run import TrialResult, interval
+from pastmaster import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
+from pastmaster.reuse.run import TrialResult, interval
 
 T_95 = {1: math.tan(0.475 * math.pi), 2: 0.95 * math.sqrt(2 / 0.0975)}  # Student's t at 97.5%: 12.706 and 4.303
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy import optimize
 
-from oldhand import (
+from pastmaster import (
     Exp3Transfer,
     InvalidInputError,
     ProbabilisticPolicyReuse,
@@ -22,9 +22,9 @@ from oldhand import (
     TsallisINF,
     regret_bound,
 )
-from oldhand.reuse import _layout as layout
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.exp3_transfer import theorem_beta
+from pastmaster.reuse import _layout as layout
+from pastmaster.reuse import _selector_kernels as kernels
+from pastmaster.reuse.exp3_transfer import theorem_beta
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing]
 SELECTORS = [*BOUNDED, ProbabilisticPolicyReuse]

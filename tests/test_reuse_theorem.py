@@ -17,7 +17,7 @@ from reference import start_value
 from reuse_reference import LEVEL
 from scipy import stats
 
-from oldhand import (
+from pastmaster import (
     Exp3Transfer,
     QLearning,
     RegretBalancing,
@@ -29,10 +29,10 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.reuse import _episode_kernels as episodes
-from oldhand.reuse import _layout as layout
-from oldhand.reuse import _selector_kernels as kernels
-from oldhand.reuse.episodes import PlainEpisodes, Trial, simulated, source_arrays
+from pastmaster.reuse import _episode_kernels as episodes
+from pastmaster.reuse import _layout as layout
+from pastmaster.reuse import _selector_kernels as kernels
+from pastmaster.reuse.episodes import PlainEpisodes, Trial, simulated, source_arrays
 
 RUNS = 100
 NOBODY = np.empty(0)

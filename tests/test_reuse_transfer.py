@@ -10,8 +10,8 @@ import pytest
 import reference
 from reuse_reference import LEVEL, UNIFORM
 
-import oldhand
-from oldhand import (
+import pastmaster
+from pastmaster import (
     Exp3Transfer,
     FixedPolicy,
     InvalidInputError,
@@ -24,9 +24,9 @@ from oldhand import (
     solve,
     transfer,
 )
-from oldhand.reuse import SELECTORS, QLearner
-from oldhand.reuse._layout import PENDING
-from oldhand.reuse.problem import endless_states
+from pastmaster.reuse import SELECTORS, QLearner
+from pastmaster.reuse._layout import PENDING
+from pastmaster.reuse.problem import endless_states
 
 LAKE = "FrozenLake-v1"
 
@@ -687,8 +687,8 @@ def test_the_recommended_combination_can_be_asked_for_by_name():
     mdp = corridor(6)
     sources = [np.ones(6, int), np.zeros(6, int)]
     chosen = {"episodes": 400, "bounds": (0, 1), "trials": 2, "rng": np.random.default_rng(0)}
-    run = transfer(mdp, sources, **chosen, **oldhand.RECOMMENDED)
-    assert run.selectors[0].name == oldhand.RECOMMENDED["selector"]
+    run = transfer(mdp, sources, **chosen, **pastmaster.RECOMMENDED)
+    assert run.selectors[0].name == pastmaster.RECOMMENDED["selector"]
     assert run.recommended_policy.tolist() == [1] * 6
     assert run.returns[:, 200:].mean() > 0.9 * 0.9**5  # the value of the good source, nearly
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import GymTask, InvalidInputError, TabularMDP, cross_values, solve
-from oldhand.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
-from oldhand.tasks import Run, episode_returns, rollouts
+from pastmaster import GymTask, InvalidInputError, TabularMDP, cross_values, solve
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
+from pastmaster.tasks import Run, episode_returns, rollouts
 
-CART = GymTask("oldhand/CartPole-v0", {"length": 0.3, "force_mag": 20.0}, reward_range=(1, 1), horizon=120)
+CART = GymTask("pastmaster/CartPole-v0", {"length": 0.3, "force_mag": 20.0}, reward_range=(1, 1), horizon=120)
 STANDARD = GymTask("CartPole-v1", reward_range=(1, 1), horizon=120)  # its vector environment takes one seed for all
 LAKE = GymTask("FrozenLake-v1", horizon=40)
 PENDULUM = GymTask("Pendulum-v1", horizon=25)

@@ -12,9 +12,9 @@ pytest.importorskip("stable_baselines3")
 import torch
 from stable_baselines3.common.noise import NormalActionNoise
 
-from oldhand import InvalidInputError, transfer
-from oldhand.policies import NetworkPolicy, PredictPolicy
-from oldhand.tasks.sb3_learner import SB3Learning
+from pastmaster import InvalidInputError, transfer
+from pastmaster.policies import NetworkPolicy, PredictPolicy
+from pastmaster.tasks.sb3_learner import SB3Learning
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "batch_size": 8, "buffer_size": 500}
 NOISE = NormalActionNoise(np.zeros(1), np.full(1, 0.1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from oldhand import InvalidInputError, TabularMDP, domains, solve
+from pastmaster import InvalidInputError, TabularMDP, domains, solve
 
 
 def lowest_best(Q: np.ndarray, tolerance: float) -> np.ndarray:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reference
 
-from oldhand import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
-from oldhand.policies import NetworkPolicy
-from oldhand.repository.records import task_row
-from oldhand.tasks import Run, episode_returns, estimate_values
+from pastmaster import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
+from pastmaster.policies import NetworkPolicy
+from pastmaster.repository.records import task_row
+from pastmaster.tasks import Run, episode_returns, estimate_values
 
-LAKE, WATCH = "FrozenLake-v1", "oldhand/Surveillance-v0"
+LAKE, WATCH = "FrozenLake-v1", "pastmaster/Surveillance-v0"
 
 
 # GymTask

@@ -7,7 +7,7 @@ from hypothesis import given
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from oldhand import InvalidInputError, TabularMDP, cross_values, domains, evaluate, solve
+from pastmaster import InvalidInputError, TabularMDP, cross_values, domains, evaluate, solve
 
 HORIZONS = (None, 1, 2, 31, 64, 65, 200, 1000)
 

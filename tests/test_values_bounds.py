@@ -10,7 +10,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oldhand import Bounds, InvalidInputError, TabularMDP, domains, evaluate, model_difference, return_bounds, solve
+from pastmaster import Bounds, InvalidInputError, TabularMDP, domains, evaluate, model_difference, return_bounds, solve
 
 FOREVER = 400  # steps after which 0.9^n is below 1e-18 of what came before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oldhand import InvalidInputError, cross_values, domains, policy_distance
+from pastmaster import InvalidInputError, cross_values, domains, policy_distance
 
 
 def test_the_distance_is_the_larger_of_the_two_regrets():

@@ -1,5 +1,0 @@
-"""``python -m oldhand.cli``."""
-
-from oldhand.cli import main
-
-main()

@@ -1,5 +1,0 @@
-"""The three domains of the paper (surveillance in two variants) as exact tasks, and a family of CartPole tasks."""
-
-from oldhand.domains import cart_pole, coloured_grid, surveillance, windy_corridor
-
-__all__ = ["cart_pole", "coloured_grid", "surveillance", "windy_corridor"]

@@ -1,0 +1,5 @@
+"""``python -m pastmaster.cli``."""
+
+from pastmaster.cli import main
+
+main()

@@ -1,0 +1,54 @@
+"""``pastmaster demo``: the whole story in one picture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from pastmaster.cli.speech import in_one_sentence, quiet_option, seed_option
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("pastmaster-demo.png"),
+    show_default=True,
+    help="The picture (.png, .svg or .pdf); its folder is made if need be.",
+)
+@seed_option("Another family of tasks.")
+@quiet_option("Print only where the picture is.")
+@in_one_sentence
+def demo(out: Path, seed: int, quiet: bool) -> None:
+    """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
+    from pastmaster import demo as story
+
+    stage = _silent if quiet else _timed
+    try:
+        told = story.run(out, stage, seed)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
+    if not quiet:
+        click.echo(f"\n{told.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
+        for name, mean, percent in told.table:
+            click.echo(f"{name:<55}{mean:12.2f}{percent:10.1f}")
+        click.echo("score: 100 (mean return - worst) / (optimal - worst)")
+        click.echo("")
+    click.echo(f"picture: {told.picture}")
+
+
+@contextmanager
+def _timed(label: str) -> Iterator[None]:
+    """One line for a stage: what it did and how long it took."""
+    begun = time.perf_counter()
+    yield
+    click.echo(f"{label:<62}{time.perf_counter() - begun:8.2f} s")
+
+
+@contextmanager
+def _silent(label: str) -> Iterator[None]:
+    yield

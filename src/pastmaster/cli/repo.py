@@ -1,0 +1,285 @@
+"""``pastmaster repo``: a repository of tasks and policies, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pastmaster.cli import speech
+from pastmaster.cli.offered import Offer, read_policy, task_options
+from pastmaster.parallel.workers import BACKENDS
+
+
+@click.group()
+def repo() -> None:
+    """A repository: the tasks solved so far, their policies, and what each is worth to the others.
+
+    REPOSITORY is the path of a file, or a URL like postgresql://user@host/name.
+    """
+
+
+@repo.command()
+@speech.repository_argument
+@speech.in_one_sentence
+def init(place: str) -> None:
+    """Make an empty repository (one that is there already is left as it is)."""
+    from pastmaster.repository import Repository
+
+    with Repository(place) as repository:
+        click.echo(f"{repository.place}: {len(repository)} tasks")
+
+
+@repo.command()
+@speech.repository_argument
+@task_options
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    help="Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.",
+)
+@click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
+@speech.quiet_option("Print only the ids.")
+@speech.in_one_sentence
+def add(place: str, offer: Offer, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
+    """Add tasks with their policies: files of arrays, an environment, or a domain's family.
+
+    \b
+    pastmaster repo add tasks.db --domain surveillance --count 60
+    pastmaster repo add tasks.db --gym FrozenLake-v1 --gamma 0.99 --policy lake.npy
+    """
+    from pastmaster import parallel
+    from pastmaster.errors import InvalidInputError
+    from pastmaster.repository import Repository
+
+    tasks = offer.tasks()
+    given = None if policy is None else read_policy(policy)
+    if given is not None and len(tasks) > 1:
+        raise InvalidInputError(f"--policy goes with one task, got {len(tasks)}")
+    with Repository(place, create=False) as repository:
+        before = len(repository)
+        for task in parallel.tracked(tasks, len(tasks), speech.watched(quiet), "adding"):
+            number = repository.add(task, given, evaluation_episodes=evaluation_episodes)
+            if quiet:
+                click.echo(number)
+            elif len(tasks) == 1:
+                click.echo(_what_became(repository, number))
+        if not quiet:
+            now = len(repository)
+            click.echo(f"{repository.place}: {now - before} tasks added, {now} in all")
+
+
+@repo.command()
+@speech.repository_argument
+@click.argument("numbers", nargs=-1, type=int, required=True, metavar="ID...")
+@speech.in_one_sentence
+def remove(place: str, numbers: tuple[int, ...]) -> None:
+    """Forget tasks, and their policies unless others go by them."""
+    from pastmaster.repository import Repository
+
+    with Repository(place, create=False) as repository:
+        repository.remove(*numbers)
+        click.echo(f"{repository.place}: {len(set(numbers))} tasks removed, {len(repository)} left")
+
+
+@repo.command("list")
+@speech.repository_argument
+@speech.json_option
+@speech.in_one_sentence
+def list_(place: str, as_json: bool) -> None:
+    """All tasks: what their policy of record is worth, and the cell they are in."""
+    from pastmaster.repository import Repository
+
+    with Repository(place, create=False) as repository:
+        found, cells = repository.records(), repository.cells()
+    if as_json:
+        speech.say_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
+        return
+    if not found:
+        click.echo("no tasks yet: pastmaster repo add --help")
+        return
+    lines = [
+        (r.id, r.name or "unnamed", r.kind, r.policy_of_record, f"{r.value:.4g}", str(cells.get(r.id, "-")))
+        for r in found
+    ]
+    speech.say_table(("id", "task", "kind", "policy", "value", "cell"), lines)
+
+
+@repo.command()
+@speech.repository_argument
+@click.argument("number", required=False, type=int, metavar="[ID]")
+@speech.json_option
+@speech.picture_option
+@speech.in_one_sentence
+def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
+    """The repository in a few lines and its latest clustering as a picture, or one task."""
+    from pastmaster.repository import Repository
+
+    with Repository(place, create=False) as repository:
+        told = _task_story(repository, number) if number is not None else _story(repository)
+        clustering = repository.clustering() if picture is not None else None
+    if picture is not None and clustering is None:
+        raise click.ClickException("there is no clustering to draw yet: pastmaster repo cluster")
+    if as_json:
+        speech.say_json(told)
+    else:
+        for name, value in told.items():
+            text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
+            if value is not None:
+                click.echo(f"{name.replace('_', ' '):<20}{text}")
+    if picture is not None and clustering is not None:
+        speech.save_picture(clustering.plot(), picture)
+
+
+@repo.command()
+@speech.repository_argument
+@click.option("--episodes", type=int, help="Episodes that a new task will get.")
+@click.option("--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the tasks]")
+@click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
+@click.option("--max-radius", type=float, help="Instead: the fewest policies such that no task loses more.")
+@click.option("--directed", is_flag=True, help="Count only what the tasks lose, not their representatives.")
+@click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
+@click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
+@speech.seed_option("Another search.")
+@speech.jobs_option
+@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where the workers are.")
+@speech.json_option
+@speech.picture_option
+@speech.quiet_option("No bars.")
+@speech.in_one_sentence
+def cluster(
+    place: str,
+    bounds: tuple[float, float] | None,
+    seed: int,
+    jobs: int,
+    as_json: bool,
+    picture: Path | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Find the few policies that stand for all, and keep the answer.
+
+    Ctrl-C ends the search early and keeps the best so far; the exit code is then 130.
+
+    \b
+    pastmaster repo cluster tasks.db --episodes 10000 --certify --picture kept.png
+    """
+    import numpy as np
+
+    from pastmaster.repository import Repository
+    from pastmaster.reuse.selector import checked_bounds
+
+    asked = {name: value for name, value in options.items() if value is not None}
+    if bounds is not None:
+        asked["span"] = checked_bounds("--bounds", bounds).span
+    if not {"episodes", "n_clusters", "max_radius"} & set(asked):
+        raise click.UsageError("one of --episodes, --n-clusters and --max-radius is needed")
+    with Repository(place, create=False) as repository:
+        records = repository.records()
+        rng = np.random.default_rng(seed)
+        found = repository.cluster(rng=rng, n_jobs=jobs, progress=speech.watched(quiet), **asked)
+    kept = [
+        (records[int(task)].id, records[int(task)].name or "unnamed", int((found.labels == i).sum()), f"{radius:.4g}")
+        for i, (task, radius) in enumerate(zip(found.representatives, found.radii, strict=True))
+    ]
+    if as_json:
+        head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
+        cells = [dict(zip(("task", "name", "size", "radius"), line, strict=True)) for line in kept]
+        speech.say_json(
+            head | {"kept": [cell | {"radius": float(r)} for cell, r in zip(cells, found.radii, strict=True)]}
+        )
+    else:
+        speech.say_table(("task", "name", "stands for", "most lost"), kept)
+        click.echo(str(found))
+    if picture is not None:
+        speech.save_picture(found.plot(), picture)
+    if found.interrupted:
+        raise SystemExit(130)
+
+
+@repo.command()
+@speech.repository_argument
+@click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
+@speech.json_option
+@speech.in_one_sentence
+def check(place: str, removing: bool, as_json: bool) -> None:
+    """Verify every checksum; name what is damaged, and then exit with 1."""
+    from pastmaster.repository import Repository
+
+    with Repository(place, create=False) as repository:
+        damage = repository.remove_damaged() if removing else repository.check()
+        tasks = len(repository) if not damage else None
+    if as_json:
+        speech.say_json([item._asdict() for item in damage])
+    else:
+        for item in damage:
+            click.echo(str(item))
+        done = "were damaged, and removed" if removing else "are damaged"
+        click.echo(f"{len(damage)} things {done}" if damage else f"all is well: {tasks} tasks")
+    if damage and not removing:
+        raise SystemExit(1)
+
+
+@repo.command()
+@speech.repository_argument
+@click.argument("folder", type=click.Path(path_type=Path))
+@speech.in_one_sentence
+def export(place: str, folder: Path) -> None:
+    """Write everything into a new FOLDER: .npy files and manifest.json."""
+    from pastmaster.repository import Repository
+
+    with Repository(place, create=False) as repository:
+        click.echo(f"{len(repository)} tasks written: {repository.export(folder)}")
+
+
+@repo.command("import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@speech.repository_argument
+@speech.in_one_sentence
+def import_(folder: Path, place: str) -> None:
+    """Read an exported FOLDER into a new or empty REPOSITORY, on this or another database."""
+    from pastmaster.repository import Repository
+    from pastmaster.repository.archive import read_manifest
+
+    read_manifest(folder)  # before a repository is made for nothing
+    with Repository(place) as repository:
+        click.echo(f"{repository.import_(folder)} tasks read into {repository.place}")
+
+
+def _what_became(repository: Any, number: int) -> str:
+    """A task that was added, and whether it goes by its own policy."""
+    record = repository.record(number)
+    own = record.policy_of_record == record.own_policy
+    which = f"its own policy {record.own_policy}" if own else f"policy {record.policy_of_record}, better than its own"
+    return f"task {number}: {record.name or 'unnamed'}, worth {record.value:.4g} under {which}"
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(record) | {"bounds": None if record.bounds is None else list(record.bounds)}
+
+
+def _story(repository: Any) -> dict[str, Any]:
+    """What there is to say of a repository."""
+    found, clusterings = repository.records(), repository.clusterings()
+    told: dict[str, Any] = {"repository": repository.place, "tasks": len(found)}
+    if found:
+        told["policies_of_record"] = len({record.policy_of_record for record in found})
+        told["kinds"] = ", ".join(sorted({record.kind for record in found}))
+        first = repository.task(found[0].id)
+        told["states"], told["actions"] = first.n_states, first.n_actions
+    if all(record.bounds is not None for record in found) and found:
+        told["return_bounds"] = list(repository.return_bounds())
+    if clusterings:
+        result = clusterings[-1].result
+        told["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
+        told["source_policies"] = repository.source_ids()
+    return told
+
+
+def _task_story(repository: Any, number: int) -> dict[str, Any]:
+    """What there is to say of a task."""
+    about = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
+    return _plain(repository.record(number)) | about

@@ -1,0 +1,35 @@
+"""``pastmaster report``: a reproduction or a repository as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pastmaster.cli import speech
+
+
+@click.command()
+@click.argument("place", metavar="PLACE")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("pastmaster-report.html"),
+    show_default=True,
+    help="Where the page goes.",
+)
+@speech.quiet_option("Print nothing.")
+@speech.in_one_sentence
+def report(place: str, out: Path, quiet: bool) -> None:
+    """Write one HTML page that needs nothing but a browser, and no network.
+
+    PLACE is a folder that `pastmaster reproduce` wrote, or a repository: the path of a file, or a URL.
+
+    \b
+    pastmaster report tasks.db --out tasks.html
+    """
+    from pastmaster.report import write_report
+
+    written = write_report(place, out)
+    if not quiet:
+        click.echo(f"report: {written} ({written.stat().st_size / 1e3:,.0f} kB)")

@@ -1,0 +1,27 @@
+"""From distances to the few tasks whose policies stand for all."""
+
+from pastmaster.clustering import mhav
+from pastmaster.clustering.bound import LowerBound, cost_lower_bound
+from pastmaster.clustering.cost import clustering_cost, regret_bound
+from pastmaster.clustering.exhaustive import exhaustive_clustering
+from pastmaster.clustering.greedy import greedy_clustering
+from pastmaster.clustering.partition import Assignment, Clustering, Covered, assign
+from pastmaster.clustering.search import search_clusterings
+from pastmaster.clustering.sensitivity import Sensitivity, sensitivity
+
+__all__ = [
+    "Assignment",
+    "Clustering",
+    "Covered",
+    "LowerBound",
+    "Sensitivity",
+    "assign",
+    "clustering_cost",
+    "cost_lower_bound",
+    "exhaustive_clustering",
+    "greedy_clustering",
+    "mhav",
+    "regret_bound",
+    "search_clusterings",
+    "sensitivity",
+]

@@ -1,0 +1,272 @@
+"""Compiled loops over partitions: a partition that knows its radii, and what a move does to them.
+
+A ``State`` holds one partition of the N tasks into cells, each cell a row of ``cells``:
+
+    label[i]      the row of task i's cell               slot[i]     i's place in that row
+    cells[r, :]   the members of cell r, first size[r]   rows        active rows first, then free ones
+    where[r]      the place of row r in ``rows``         radius[r]   min over centres of the largest distance
+    far_value, far_member   what keeps moves cheap (below)
+    counts[0]     the number of cells, c                 spread[r]   what the cell adds to the cost, times N
+
+Symmetric distances: the centres are the members; far_value[0, i] is member i's largest distance to its cell
+(its eccentricity), far_member[0, i] a task at that distance. Directed distances: the centres are all M columns;
+far_value[r, j] is the largest D[i, j] over the members i of cell r, far_member[r, j] a task that attains it.
+A move of k tasks between two cells then costs O(k * cell): only where a witness leaves is a maximum taken anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pastmaster._kernels import overwrite
+from pastmaster.compiled import inlined, kernel
+
+AVERAGE, WORST, MAX_DIAMETER = 0, 1, 2
+
+
+class State(NamedTuple):
+    """A partition with its radii; see the module's head."""
+
+    label: Any
+    slot: Any
+    cells: Any
+    size: Any
+    rows: Any
+    where: Any
+    radius: Any
+    spread: Any
+    counts: Any
+    far_value: Any
+    far_member: Any
+
+
+class Trial(NamedTuple):
+    """Where a move is worked out before it is made: the new far values of the cell left and of the cell joined."""
+
+    left_value: Any
+    left_member: Any
+    joined_value: Any
+    joined_member: Any
+    result: Any  # radius and spread of the cell left, radius and spread of the cell joined
+
+
+def new_state(n_tasks: int, n_columns: int, directed: bool) -> State:
+    """Room for a partition; ``fill`` makes it one."""
+    rows = n_tasks if directed else 1
+    columns = n_columns if directed else n_tasks
+    integers = (np.empty(n_tasks, np.int32) for _ in range(5))
+    label, slot, size, order, where = integers
+    return State(
+        label, slot, np.empty((n_tasks, n_tasks), np.int32), size, order, where,
+        np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(1, np.int64),
+        np.empty((rows, columns)), np.empty((rows, columns), np.int32),
+    )  # fmt: skip
+
+
+def new_trial(n_tasks: int, n_columns: int) -> Trial:
+    """Room to work out a move."""
+    width = max(n_tasks, n_columns)
+    return Trial(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
+
+
+@kernel
+def fill(state, labels, distance, directed, kind):
+    """Make ``state`` the partition given by ``labels`` (0 .. c - 1)."""
+    n_tasks = len(labels)
+    for r in range(n_tasks):
+        state.size[r], state.rows[r], state.where[r], state.radius[r], state.spread[r] = 0, r, r, 0.0, 0.0
+    c = 0
+    for i in range(n_tasks):
+        r = labels[i]
+        state.label[i], state.slot[i], state.cells[r, state.size[r]] = r, state.size[r], i
+        state.size[r] += 1
+        c = max(c, r + 1)
+    state.counts[0] = c
+    for r in range(c):
+        measure(state, r, distance, directed, kind)
+
+
+@kernel
+def measure(state, r, distance, directed, kind):
+    """Work out the far values, radius and spread of cell ``r`` from its members."""
+    members = state.cells[r, : state.size[r]]
+    smallest, total = np.inf, 0.0
+    for place in range(distance.shape[1] if directed else len(members)):
+        j = place if directed else members[place]
+        farthest, member = -1.0, -1
+        for i in members:
+            gap = distance[i, j] if directed else distance[j, i]
+            if gap > farthest:
+                farthest, member = gap, i
+        at = r if directed else 0
+        state.far_value[at, j], state.far_member[at, j] = farthest, member
+        smallest = min(smallest, farthest)
+        total += farthest
+    state.radius[r] = smallest
+    state.spread[r] = spread_of(smallest, total, len(members), kind)
+
+
+@inlined
+def spread_of(radius, total, size, kind):
+    """A cell's share of the cost: size * radius, its radius, or the sum of its members' eccentricities."""
+    return size * radius if kind == AVERAGE else radius if kind == WORST else total
+
+
+@kernel
+def cost_of(state, size_cost, kind):
+    """g(c) plus the mean of the spreads (average, max_diameter) or their maximum (worst)."""
+    c = state.counts[0]
+    total = 0.0
+    for place in range(c):
+        spread = state.spread[state.rows[place]]
+        total = max(total, spread) if kind == WORST else total + spread
+    return size_cost[c] + (total if kind == WORST else total / len(state.label))
+
+
+@inlined
+def bring_forward(state, r, i, place):
+    """Swap member ``i`` to ``place`` in its row."""
+    other, slot = state.cells[r, place], state.slot[i]
+    state.cells[r, place], state.cells[r, slot] = i, other
+    state.slot[i], state.slot[other] = place, slot
+
+
+@inlined
+def try_move(state, trial, source, target, k, distance, directed, kind):
+    """Work out moving the first k members of ``source`` to ``target`` (-1: a new cell), into ``trial``."""
+    n_left = state.size[source] - k
+    n_joined = k if target < 0 else state.size[target] + k
+    if directed:
+        leave_directed(state, trial, source, k, distance)
+        join_directed(state, trial, source, target, k, distance)
+        n_values = distance.shape[1]
+        summarise(trial.left_value[:n_values], n_left, kind, trial.result[:2])
+        summarise(trial.joined_value[:n_values], n_joined, kind, trial.result[2:])
+    else:
+        leave(state, trial, source, k, distance)
+        join(state, trial, source, target, k, distance)
+        summarise(trial.left_value[:n_left], n_left, kind, trial.result[:2])
+        summarise(trial.joined_value[:n_joined], n_joined, kind, trial.result[2:])
+
+
+@inlined
+def summarise(values, n_members, kind, result):
+    """Radius and spread of a cell from its far values."""
+    if n_members == 0:
+        result[0], result[1] = 0.0, 0.0
+        return
+    smallest, total = np.inf, 0.0
+    for value in values:
+        smallest = min(smallest, value)
+        total += value
+    result[0], result[1] = smallest, spread_of(smallest, total, n_members, kind)
+
+
+@inlined
+def leave(state, trial, source, k, distance):
+    """Eccentricities of the members that stay when the first k of ``source`` go."""
+    size = state.size[source]
+    members = state.cells[source, :size]
+    for place in range(k, size):
+        i = members[place]
+        value, member = state.far_value[0, i], state.far_member[0, i]
+        if state.slot[member] < k:  # the witness goes
+            value, member = -1.0, -1
+            row = distance[i]
+            for other in range(k, size):
+                gap = row[members[other]]
+                if gap > value:
+                    value, member = gap, members[other]
+        trial.left_value[place - k], trial.left_member[place - k] = value, member
+
+
+@inlined
+def join(state, trial, source, target, k, distance):
+    """Eccentricities in ``target`` with the first k members of ``source``: the old members first, then the new."""
+    size = 0 if target < 0 else state.size[target]
+    for place in range(size):
+        i = state.cells[target, place]
+        trial.joined_value[place], trial.joined_member[place] = state.far_value[0, i], state.far_member[0, i]
+    for new in range(k):
+        s = state.cells[source, new]
+        row = distance[s]
+        value, member = 0.0, s
+        for place in range(size):
+            i = state.cells[target, place]
+            gap = row[i]
+            if gap > trial.joined_value[place]:
+                trial.joined_value[place], trial.joined_member[place] = gap, s
+            if gap > value:
+                value, member = gap, i
+        for other in range(k):
+            gap = row[state.cells[source, other]]
+            if gap > value:
+                value, member = gap, state.cells[source, other]
+        trial.joined_value[size + new], trial.joined_member[size + new] = value, member
+
+
+@kernel
+def leave_directed(state, trial, source, k, distance):
+    """Column maxima of ``source`` without its first k members."""
+    size = state.size[source]
+    members = state.cells[source, :size]
+    for j in range(distance.shape[1]):
+        value, member = state.far_value[source, j], state.far_member[source, j]
+        if state.slot[member] < k:
+            value, member = -1.0, -1
+            for place in range(k, size):
+                gap = distance[members[place], j]
+                if gap > value:
+                    value, member = gap, members[place]
+        trial.left_value[j], trial.left_member[j] = value, member
+
+
+@kernel
+def join_directed(state, trial, source, target, k, distance):
+    """Column maxima of ``target`` with the first k members of ``source``."""
+    for j in range(distance.shape[1]):
+        trial.joined_value[j] = -1.0 if target < 0 else state.far_value[target, j]
+        trial.joined_member[j] = -1 if target < 0 else state.far_member[target, j]
+    for new in range(k):
+        s = state.cells[source, new]
+        for j in range(distance.shape[1]):
+            if distance[s, j] > trial.joined_value[j]:
+                trial.joined_value[j], trial.joined_member[j] = distance[s, j], s
+
+
+@kernel
+def make_move(state, trial, source, target, k, directed):
+    """Make the move that ``trial`` holds."""
+    if target < 0:
+        target = state.rows[state.counts[0]]
+        state.counts[0] += 1
+        state.size[target] = 0
+    size, n_left = state.size[target], state.size[source] - k
+    for new in range(k):
+        s = state.cells[source, new]
+        state.label[s], state.slot[s], state.cells[target, size + new] = target, size + new, s
+    for place in range(n_left):
+        i = state.cells[source, place + k]
+        state.cells[source, place], state.slot[i] = i, place
+    state.size[target], state.size[source] = size + k, n_left
+    if directed:
+        overwrite(state.far_value[source], trial.left_value)
+        overwrite(state.far_member[source], trial.left_member)
+        overwrite(state.far_value[target], trial.joined_value)
+        overwrite(state.far_member[target], trial.joined_member)
+    else:
+        for place in range(n_left):
+            i = state.cells[source, place]
+            state.far_value[0, i], state.far_member[0, i] = trial.left_value[place], trial.left_member[place]
+        for place in range(size + k):
+            i = state.cells[target, place]
+            state.far_value[0, i], state.far_member[0, i] = trial.joined_value[place], trial.joined_member[place]
+    state.radius[source], state.spread[source] = trial.result[0], trial.result[1]
+    state.radius[target], state.spread[target] = trial.result[2], trial.result[3]
+    if n_left == 0:
+        state.counts[0] -= 1
+        last, place = state.rows[state.counts[0]], state.where[source]
+        state.rows[place], state.rows[state.counts[0]] = last, source
+        state.where[last], state.where[source] = place, state.counts[0]

@@ -1,0 +1,128 @@
+"""What a lifelong agent's stream came to: the returns of every task, and their curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster import figures
+from pastmaster.errors import InvalidInputError
+from pastmaster.mdp import FloatArray
+from pastmaster.repository.streams import StoredRun
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContinualRun:
+    """K tasks of T episodes each, in the order they were met."""
+
+    names: list[str]
+    returns: FloatArray
+    """The discounted return of every episode [K, T]."""
+    values: FloatArray
+    """What each task's policy of record is worth at the end [K]: nan if the task was removed since."""
+    n_sources: npt.NDArray[np.int64]
+    """How many source policies each task was met with [K]."""
+    evaluation_episodes: npt.NDArray[np.int64]
+    """Episodes spent to value policies, where there is no model [K]."""
+    reclustered: list[int]
+    """After how many tasks the repository was clustered."""
+
+    @classmethod
+    def of(cls, runs: list[StoredRun], episodes: int, reclustered: list[int]) -> ContinualRun:
+        """From the runs of a stream."""
+        return cls(
+            [run.name for run in runs],
+            np.array([run.returns for run in runs]).reshape(-1, episodes),
+            np.array([run.value_now for run in runs]),
+            np.array([run.n_sources for run in runs], np.int64),
+            np.array([run.evaluation_episodes for run in runs], np.int64),
+            reclustered,
+        )
+
+    @property
+    def total(self) -> float:
+        """The sum of all returns."""
+        return float(self.returns.sum())
+
+    @property
+    def mean_returns(self) -> FloatArray:
+        """The mean return in each task [K]."""
+        means: FloatArray = self.returns.mean(axis=1)
+        return means
+
+    def __repr__(self) -> str:
+        tasks, episodes = self.returns.shape
+        if not tasks:
+            return "ContinualRun(no tasks)"
+        spent, tenth = int(self.evaluation_episodes.sum()), max(1, tasks // 10)
+        evaluating = f", {spent:,} more episodes to value policies" if spent else ""
+        evaluating += "" if self.n_sources.any() else ", no policy was reused"
+        return (
+            f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} where the best "
+            f"stored policies earn {_known_mean(self.values):.4g}; in the last tenth of the tasks "
+            f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}{evaluating})"
+        )
+
+    def plot(self) -> Figure:
+        """The mean return over tasks. Save it by ``.savefig(path)``."""
+        return plot_streams({"this agent": self})
+
+
+def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
+    """Several agents on one stream: mean return over tasks, and the reward gathered so far."""
+    if not runs or any(not len(run.names) for run in runs.values()):
+        raise InvalidInputError("plot_streams: runs must hold at least one ContinualRun, each of at least one task")
+    evaluated = any(run.evaluation_episodes.any() for run in runs.values())
+    figure, axes = figures.new_figure(9, 10 if evaluated else 7.5, nrows=3 if evaluated else 2, sharex=True)
+    longest = max(runs.values(), key=lambda run: (len(run.names), len(run.reclustered)))
+    window = max(1, len(longest.names) // 10)
+    _draw(axes[0], {name: _smooth(run.mean_returns, window) for name, run in runs.items()})
+    dotted: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1.2, "label": "best stored policies"}
+    axes[0].plot(np.arange(1, len(longest.names) + 1), _smooth(longest.values, window), **dotted)
+    axes[0].set(ylabel="mean return of an episode", title=f"Return over tasks, mean of the last {window}")
+    _draw(axes[1], {name: np.cumsum(run.returns.sum(axis=1)) for name, run in runs.items()})
+    axes[1].set(ylabel="reward so far", title="All returns so far")
+    if evaluated:
+        spent = {name: run.evaluation_episodes for name, run in runs.items()}
+        _draw(axes[2], {name: np.cumsum(own) if own.any() else np.empty(0) for name, own in spent.items()})
+        axes[2].set(ylabel="episodes", title="Episodes spent to value policies, where there is no model")
+    for position in longest.reclustered:
+        for panel in axes:
+            panel.axvline(position, color="0.8", linewidth=0.8, zorder=0)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+    axes[-1].set_xlabel("tasks met" + (" (grey lines: clustered anew)" if longest.reclustered else ""))
+    return figure
+
+
+def _draw(axes: Axes, curves: Mapping[str, FloatArray]) -> None:
+    for i, (label, values) in enumerate(curves.items()):
+        axes.plot(np.arange(1, len(values) + 1), values, label=label, **figures.line_style(i))
+    axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
+    axes.grid(alpha=0.3, axis="y")
+
+
+def _smooth(values: FloatArray, window: int) -> FloatArray:
+    """The mean of each value and those before it, at most ``window`` of them, without those that are nan."""
+    known = ~np.isnan(values)
+    sums, counts = (
+        np.concatenate([[0.0], np.cumsum(terms)]) for terms in (np.where(known, values, 0.0), known.astype(float))
+    )
+    last = np.arange(1, len(values) + 1)
+    first = np.maximum(0, last - window)
+    count = counts[last] - counts[first]
+    smooth: FloatArray = np.divide(sums[last] - sums[first], count, out=np.full(len(values), np.nan), where=count > 0)
+    return smooth
+
+
+def _known_mean(values: FloatArray) -> float:
+    """The mean of the values there are, nan if there is none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -1,0 +1,5 @@
+"""The three domains of the paper (surveillance in two variants) as exact tasks, and a family of CartPole tasks."""
+
+from pastmaster.domains import cart_pole, coloured_grid, surveillance, windy_corridor
+
+__all__ = ["cart_pole", "coloured_grid", "surveillance", "windy_corridor"]

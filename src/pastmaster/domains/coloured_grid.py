@@ -1,0 +1,118 @@
+"""The coloured grid domain of the paper (after Wilson et al.): a task is two numbers, the weights of two colours.
+
+Each cell of a size x size grid has one of two colours, fixed by a seed. Four deterministic moves (north, east, south,
+west; a wall stops one). A move pays the sum of the colour weights of the cell it ends in and of that cell's
+neighbours inside the grid. The agent starts in the north-west corner; entering the opposite corner ends the episode.
+State = row * size + column.
+
+Rewards are linear in the weights: tasks on one ray through the origin have the same optimal policy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.env import TabularEnv, paint
+from pastmaster.errors import InvalidInputError
+from pastmaster.mdp import TabularMDP, as_array
+
+MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
+
+
+def family(
+    weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
+) -> list[TabularMDP]:
+    """One task for each row of ``weights`` [N, 2], all on the grid that ``size`` and ``seed`` make."""
+    pairs = as_array(weights, "coloured_grid.family: weights", "iuf")
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InvalidInputError(f"coloured_grid.family: weights has shape {pairs.shape}, must be [N, 2]")
+    return [task(pair, size, seed, gamma=gamma, horizon=horizon) for pair in pairs]
+
+
+def task(
+    weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
+) -> TabularMDP:
+    """The task with these two colour weights, each in [0, 1]."""
+    pair = as_array(weights, "coloured_grid.task: weights", "iuf").astype(np.float64)
+    if pair.shape != (2,) or not ((pair >= 0) & (pair <= 1)).all():
+        raise InvalidInputError(
+            f"coloured_grid.task: weights is {np.asarray(weights).tolist()}, must be two numbers in [0, 1]"
+        )
+    cells = colours(size, seed)
+    next_state = _moved(size)
+    reward = _surroundings(pair[cells]).ravel()[next_state]
+    goal = size * size - 1
+    terminated = next_state == goal
+    next_state[goal], reward[goal], terminated[goal] = goal, 0.0, True
+    return TabularMDP(
+        next_state,
+        reward,
+        gamma=gamma,
+        terminated=terminated,
+        horizon=horizon,
+        name=f"coloured grid, weights {pair[0]:.3f} {pair[1]:.3f}",
+        params={"weights": pair.tolist(), "size": size, "seed": seed},
+    )
+
+
+def colours(size: int = 10, seed: int = 0) -> npt.NDArray[np.int64]:
+    """The colour, 0 or 1, of each cell [size, size]."""
+    if not isinstance(size, int | np.integer) or size < 2:
+        raise InvalidInputError(f"coloured_grid.colours: size is {size!r}, must be at least 2")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"coloured_grid.colours: seed is {seed!r}, must be a whole number, at least 0")
+    return np.random.default_rng(seed).integers(2, size=(size, size))
+
+
+def _surroundings(paid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Each cell's own weight plus those of its neighbours inside the grid."""
+    padded = np.pad(paid, 1)
+    return padded[1:-1, 1:-1] + padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+
+
+def _moved(size: int) -> npt.NDArray[np.int64]:
+    row, column = np.divmod(np.arange(size * size), size)
+    return np.stack(
+        [np.clip(row + down, 0, size - 1) * size + np.clip(column + right, 0, size - 1) for down, right in MOVES],
+        axis=1,
+    )
+
+
+class ColouredGridEnv(TabularEnv):
+    """``gymnasium.make("pastmaster/ColouredGrid-v0", weights=(0.2, 0.9))``: one task of the family."""
+
+    def __init__(
+        self, weights: tuple[float, float] = (0.5, 0.5), render_mode: str | None = None, **settings: Any
+    ) -> None:
+        mdp = task(weights, **settings)
+        super().__init__(mdp, render_mode, ColouredGridPicture(mdp))
+
+
+class ColouredGridPicture:
+    """The two colours, orange and violet, the paler the lower their weight; the corner that ends it is green."""
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self.paint, self.weights = colours(mdp.params["size"], mdp.params["seed"]), np.array(mdp.params["weights"])
+
+    def ansi(self, state: int) -> str:
+        rows = [["o+"[colour] for colour in row] for row in self.paint]
+        rows[-1][-1] = "E"
+        rows[state // len(rows)][state % len(rows)] = "A"
+        return (
+            "\n".join(" ".join(row) for row in rows)
+            + f"\nagent A, end E; weights: o {self.weights[0]:g}, + {self.weights[1]:g}\n"
+        )
+
+    def rgb(self, state: int) -> npt.NDArray[np.uint8]:
+        hues = np.array([(225, 120, 20), (120, 70, 190)])
+        strength = 0.2 + 0.8 * self.weights[:, None]
+        cells = (255 - (255 - hues) * strength)[self.paint]
+        cells[-1, -1] = (60, 170, 90)
+        return paint(cells, divmod(state, len(cells)))
+
+
+gym.register(id="pastmaster/ColouredGrid-v0", entry_point="pastmaster.domains.coloured_grid:ColouredGridEnv")

@@ -1,0 +1,27 @@
+"""The exceptions pastmaster raises: one small tree.
+
+Every message names the function, the argument, what was got and where, and what would be right:
+``TabularMDP: probability[12, 3] sums to 0.97, must be 1``.
+"""
+
+from __future__ import annotations
+
+
+class PastmasterError(Exception):
+    """The root: ``except PastmasterError`` catches everything the library raises on purpose."""
+
+
+class InvalidInputError(PastmasterError, ValueError):
+    """An argument is wrong; nothing was built, stored or changed."""
+
+
+class RepositoryError(PastmasterError):
+    """A repository cannot be opened, read or written; what was committed before stands."""
+
+
+class DamagedError(RepositoryError):
+    """Something stored is not what was written; the message names it."""
+
+
+class TaskError(PastmasterError, RuntimeError):
+    """The environment of a task raised, hung, or returned what it must not; the message names it."""

@@ -1,0 +1,178 @@
+"""Windy corridor: the clusters of all 100 tasks, by the average-case and the worst-case cost, and by the paper's own
+span and chain.
+
+The family is one, the same for every seed: what varies is the search. A goal's own cell is the one that holds most of
+its tasks with wind below 0.8. The windiest, 0.8 and 0.9, are apart: there the wind decides where the agent enters, and
+policies for different goals are worth the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster import figures
+from pastmaster.clustering import Clustering, search_clusterings
+from pastmaster.domains import windy_corridor
+from pastmaster.experiments import output, scikit
+from pastmaster.experiments.claims import Claim, above, at_least, beside
+from pastmaster.experiments.measured import Measured
+from pastmaster.experiments.scale import EPISODES, Scale
+from pastmaster.experiments.scikit import adjusted_rand
+from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
+from pastmaster.mdp import FloatArray
+from pastmaster.values import cross_values, policy_distance, return_bounds
+
+WINDIEST = 0.8
+METHODS: dict[str, dict[str, Any]] = {
+    "average case": {},
+    "worst case": {"kind": "worst"},
+    "plain MHAV": {"variant": "paper"},
+    "paper's span": {"span": "paper"},
+    "paper's span, plain MHAV": {"span": "paper", "variant": "paper"},
+}
+
+AGREEMENT = "agreement with the goals (adjusted Rand index)"
+CALM_AGREEMENT = "agreement where wind is below 0.8"
+OWN, INSIDE = "goals with a cell of their own", "tasks with wind below 0.8 in their goal's cell"
+
+
+@cache
+def family() -> tuple[list[str], FloatArray, FloatArray, dict[str, float]]:
+    """Names, (goal, wind) [100, 2], policy distances and spans of the 100 tasks."""
+    tasks = windy_corridor.family()
+    points = np.array([[task.params["goal"], task.params["wind"]] for task in tasks], np.float64)
+    spans = {"exact": return_bounds(tasks).span, "paper": return_bounds(tasks, kind="paper").span}
+    return [task.name for task in tasks], points, policy_distance(cross_values(tasks)), spans
+
+
+def run(rng: np.random.Generator, scale: Scale) -> Arrays:
+    """Search again and again, by each method."""
+    _, points, distance, spans = family()
+    labels = np.empty((len(METHODS), scale.searches, len(points)), np.int64)
+    costs = np.empty((len(METHODS), scale.searches))
+    for place, options in enumerate(METHODS.values()):
+        how = {"kind": "average"} | options
+        span = spans[how.pop("span", "exact")]
+        for draw, stream in enumerate(rng.spawn(scale.searches)):
+            found = search_clusterings(distance, episodes=EPISODES, span=span, rng=stream, **how, **scale.search)
+            labels[place, draw], costs[place, draw] = found.labels, found.cost
+    return {"labels": labels, "costs": costs}
+
+
+def own_cells(labels: npt.NDArray[np.int64], points: FloatArray) -> tuple[int, float]:
+    """How many goals have a cell of their own, and the share of the less windy tasks that are in their goal's."""
+    goals, calm = points[:, 0], points[:, 1] < WINDIEST
+    main = {goal: int(np.bincount(labels[(goals == goal) & calm]).argmax()) for goal in np.unique(goals)}
+    cells, counts = np.unique(list(main.values()), return_counts=True)
+    owned = set(cells[counts == 1].tolist())
+    inside = [main[goal] == cell and cell in owned for goal, cell in zip(goals[calm], labels[calm], strict=True)]
+    return len(owned), float(np.mean(inside))
+
+
+def _measures(results: Results) -> dict[str, dict[str, FloatArray]]:
+    """By method, what each search found [draws]."""
+    arrays, points = results["windy-clusters"], family()[1]
+    goals, calm = points[:, 0], points[:, 1] < WINDIEST
+    found = {}
+    for place, method in enumerate(METHODS):
+        labels = arrays["labels"][place]
+        own = np.array([own_cells(cells, points) for cells in labels])
+        found[method] = {
+            "cells": np.array([len(np.unique(cells)) for cells in labels]),
+            "cost": arrays["costs"][place],
+            AGREEMENT: np.array([adjusted_rand(goals, cells) for cells in labels]),
+            CALM_AGREEMENT: np.array([adjusted_rand(goals[calm], cells[calm]) for cells in labels]),
+            OWN: own[:, 0],
+            INSIDE: own[:, 1],
+        }
+    return found
+
+
+def claims(results: Results) -> list[Claim]:
+    found = _measures(results)
+
+    def mean(method: str, measure: str) -> Measured:
+        return Measured.mean(found[method][measure], f"windy-clusters {method} {measure}")
+
+    def more(measure: str) -> tuple[str, Measured]:
+        difference = mean("average case", measure) - mean("worst case", measure)
+        return f"{measure}: average case more than worst case", difference
+
+    goals = [
+        at_least(OWN, mean("average case", OWN), 10, "goals"),
+        at_least(INSIDE, mean("average case", INSIDE), 0.9, "share of tasks"),
+        beside("cells", mean("average case", "cells"), "cells"),
+    ]
+    poor = [
+        above(*more(AGREEMENT), 0, "index"),
+        beside(*more(CALM_AGREEMENT), "index"),
+        beside("cells of the average case", mean("average case", "cells"), "cells"),
+        beside("cells of the worst case", mean("worst case", "cells"), "cells"),
+    ]
+    return [Claim("windy-goals", "windy-clusters", goals), Claim("worst-case-poor", "windy-clusters", poor)]
+
+
+def write(results: Results, folder: Path) -> None:
+    measured = _measures(results)
+    lines = [
+        [draw, method, *(float(values[draw]) for values in measures.values())]
+        for method, measures in measured.items()
+        for draw in range(len(measures["cells"]))
+    ]
+    head = ["draw", "method", *next(iter(measured.values()))]
+    output.write_csv(folder / "clusterings.csv", head, lines)
+    names, points, distance, spans = family()
+    for place, method in enumerate(("average case", "worst case")):
+        found = _clustering(results, place, distance, spans)
+        output.write_map(
+            folder, method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost", names,
+            found.labels, found.representatives, points, ("goal", "wind"), distance,
+        )  # fmt: skip
+
+
+def _clustering(results: Results, place: int, distance: FloatArray, spans: dict[str, float]) -> Clustering:
+    """The first clustering of a method."""
+    labels, method = results["windy-clusters"]["labels"][place, 0], list(METHODS.values())[place]
+    span = spans[method.get("span", "exact")]
+    return Clustering.from_labels(distance, labels, episodes=EPISODES, span=span, kind=method.get("kind", "average"))
+
+
+def draw(results: Results, folder: Path) -> None:
+    _, points, distance, spans = family()
+    for slug, places in (("clusters", [0]), ("average-and-worst-case", [0, 1]), ("corrections", [0, 2, 3, 4])):
+        columns = min(2, len(places))
+        rows = len(places) // columns
+        figure, panels = figures.new_figure(
+            5.8 * columns, 5 * rows, nrows=rows, ncols=columns, sharey=True, squeeze=False
+        )
+        for axes, place in zip(panels.ravel(), places, strict=True):
+            found = _clustering(results, place, distance, spans)
+            draw_cells(axes, points, found.labels, found.representatives)
+            axes.set_title(f"{list(METHODS)[place]}: {found.n_clusters} cells, cost {found.cost:.3g}")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("probability of wind")
+        output.write_figure(figure, folder / slug)
+
+
+def draw_cells(axes: Any, points: FloatArray, labels: Any, representatives: Any) -> None:
+    """Tasks in the plane of goal and wind: a colour and a number to each cell, representatives starred."""
+    from matplotlib import colormaps
+
+    axes.scatter(*points.T, c=colormaps["tab20"](np.asarray(labels) % 20), s=190, marker="s", linewidths=0)
+    for (x, y), cell in zip(points, labels, strict=True):
+        axes.annotate(str(cell), (x, y), ha="center", va="center", fontsize=7)
+    if len(representatives):
+        beside = points[representatives] + (0.36, 0.0)  # so that the number can be read
+        axes.scatter(*beside.T, marker="*", s=60, color="black", linewidths=0)
+    axes.set(xlabel="goal  (star: representative, number: cell)", xticks=range(10), ylim=(-0.07, 0.97))
+
+
+EXPERIMENT = Experiment(
+    "windy-clusters", "Windy corridor: the clusters, by the average and the worst case",
+    [Unit("windy-clusters", run, repr(METHODS), 8)], claims, write, draw, scikit.check,
+)  # fmt: skip

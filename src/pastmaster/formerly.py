@@ -1,0 +1,33 @@
+"""What the library wrote when it was called oldhand, and how it is still read. No other module knows that name.
+
+Environment ids, the names of saved chunks and the digests of tasks contain the name of the library. Ids are read under
+the new name. Digests and chunk names go on being made with the old one, so that a task is known again, a stream resumes
+and a chunk is found.
+"""
+
+from __future__ import annotations
+
+FORMER, NAME = "oldhand", "pastmaster"
+SHARED_RELEASE = "0.1.0"
+"""The first release under the new name draws and rounds as the last under the old one."""
+
+VERSION_TABLE = f"{FORMER}_version"
+"""Where such a database keeps the revision of its schema."""
+ARCHIVE_FORMAT = f"{FORMER} repository"
+"""What the manifest of such an export calls itself."""
+
+
+def current(env_id: str) -> str:
+    """A stored environment id under the name it is registered by now."""
+    return NAME + env_id.removeprefix(FORMER) if env_id.startswith(f"{FORMER}/") else env_id
+
+
+def digested(name: str) -> str:
+    """An environment id, or the place of its code, as digests have it."""
+    ours = name.startswith((f"{NAME}/", f"{NAME}.domains."))
+    return FORMER + name.removeprefix(NAME) if ours else name
+
+
+def release(version: str) -> str:
+    """A release of this library as the names of chunks have it."""
+    return f"{FORMER if version == SHARED_RELEASE else NAME} {version}"

@@ -1,0 +1,160 @@
+"""Environments are the code of others: watched while they are called, and what they return is looked at.
+
+An environment that raises, returns what is no observation or reward, or hangs ends in a ``TaskError`` that names it.
+What runs episodes runs on a thread of its own (``watched``), while the caller looks at the clock: where one call of an
+environment takes longer than its limit the caller goes on and the thread is left behind: it is told to end, which it
+does as soon as it runs Python code again, and as a daemon it keeps no program from ending.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.errors import PastmasterError, TaskError
+
+Result = TypeVar("Result")
+BETWEEN_LOOKS = 0.2  # seconds
+
+
+class Watch:
+    """How long an environment called ``name`` has been at work on one call; ``limit`` seconds are the most, or None."""
+
+    def __init__(self, name: str, limit: float | None) -> None:
+        self.name, self.limit = name, limit
+        self.call, self.begun, self.left_behind = "", 0.0, False
+
+    def __call__(self, call: str, function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
+        """What the environment's ``function`` returns; whatever it raises is a ``TaskError``."""
+        if self.left_behind:
+            raise SystemExit  # of this thread alone
+        self.begun, self.call = time.monotonic(), call
+        try:
+            return function(*arguments, **named)
+        except PastmasterError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskError(f"{self.name}: {call} raised {error!r}") from error
+        finally:
+            self.call = ""
+
+    @property
+    def overdue(self) -> str:
+        """The call that takes too long, or nothing."""
+        call, begun = self.call, self.begun
+        return call if call and self.limit is not None and time.monotonic() - begun > self.limit else ""
+
+
+def watched(function: Callable[[], Result], watch: Watch) -> Result:
+    """What ``function`` returns, run on a thread; ``TaskError`` if a call under ``watch`` takes longer than it may."""
+    if watch.limit is None:
+        return function()
+    outcome: list[Any] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.extend((function(), None))
+        except BaseException as error:  # handed to the caller, whatever it is
+            outcome.extend((None, error))
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, name=f"pastmaster {watch.name}", daemon=True)
+    thread.start()
+    try:
+        while not done.wait(min(BETWEEN_LOOKS, watch.limit / 4)):
+            if call := watch.overdue:
+                raise TaskError(
+                    f"{watch.name}: {call} has not returned for {watch.limit:g} seconds, its time limit: "
+                    "does it hang? Pass a longer time_limit if it is only slow"
+                )
+    finally:
+        if not done.is_set():
+            watch.left_behind = True
+            _end(thread)
+    result, error = outcome
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def _end(thread: threading.Thread) -> None:
+    """Have a thread end at the next line of Python it runs (a feature of CPython; elsewhere it goes on)."""
+    api = getattr(ctypes, "pythonapi", None)
+    if api is not None and thread.ident is not None:
+        api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+
+
+class Guarded(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment under watch, whose observations and rewards are what they should be."""
+
+    def __init__(self, env: gym.Env[Any, Any], watch: Watch) -> None:
+        super().__init__(env)
+        self.watch = watch
+        self._fits = observation_check(env.observation_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.watch("reset", self._reset, seed, options)
+        self._look("reset", observation)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, given, terminated, truncated, info = self.watch("step", self._step, action)
+        reward = finite_reward(given, self.watch)
+        self._look("step", observation)
+        return observation, reward, bool(terminated), bool(truncated), info
+
+    def close(self) -> None:
+        self.watch("close", self.env.close)
+
+    def _reset(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, info
+
+    def _step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, info
+
+    def _look(self, call: str, observation: Any) -> None:
+        if not self._fits(observation):
+            raise TaskError(
+                f"{self.watch.name}: {call} returned the observation {_shortened(observation)}, "
+                f"must be of its space {self.env.observation_space}"
+            )
+
+
+def finite_reward(reward: Any, watch: Watch) -> float:
+    """A reward as a number, or ``TaskError``."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise TaskError(f"{watch.name}: step returned the reward {_shortened(reward)}, must be a finite number")
+    return number
+
+
+def observation_check(space: gym.Space[Any]) -> Callable[[Any], bool]:
+    """Whether an observation is of a space: of a Box its shape and that it is finite, its limits are often not kept."""
+    if isinstance(space, gym.spaces.Box):
+        shape, whole = space.shape, space.dtype.kind in "iub"
+
+        def fits(observation: Any) -> bool:
+            array = np.asarray(observation)
+            return array.shape == shape and array.dtype.kind in "fiub" and (whole or bool(np.isfinite(array).all()))
+
+        return fits
+    return lambda observation: bool(space.contains(observation))
+
+
+def _shortened(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else text[:117] + "..."

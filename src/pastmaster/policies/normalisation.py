@@ -1,0 +1,73 @@
+"""Observation normalisation as Stable-Baselines3's VecNormalize does it, as plain numbers."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.files import BROKEN_ZIP
+from pastmaster.npy import from_npy, read_header
+from pastmaster.policies.network import checked_normalisation
+
+Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
+
+MOST_BYTES = 2**26
+
+
+def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
+    """mean, var, epsilon and clip of a live ``VecNormalize``; ``np.savez(path, **these)`` keeps them, unpickled."""
+    statistics: Any = getattr(vec_normalize, "obs_rms", None)
+    if not getattr(vec_normalize, "norm_obs", False) or not hasattr(statistics, "mean"):
+        raise InvalidInputError(
+            f"normalisation_of: vec_normalize is {vec_normalize!r}, must be a VecNormalize that normalises "
+            "observations of a Box"
+        )
+    return {
+        "mean": statistics.mean.copy(), "var": statistics.var.copy(),
+        "epsilon": float(vec_normalize.epsilon), "clip": float(vec_normalize.clip_obs),
+    }  # fmt: skip
+
+
+def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
+    """What the caller gave, checked: numbers as a dict, those of a file, or None where there is none."""
+    if normalise is None or normalise is False:
+        return None
+    if isinstance(normalise, str | os.PathLike):
+        path = Path(normalise)
+        if path.suffix == ".pkl" and not trust:
+            raise InvalidInputError(
+                f"{caller}: normalise is {path.name!r}, a pickle, which may run code, must be an .npz: "
+                "np.savez(path, **normalisation_of(vec_normalize)), or pass trust=True"
+            )
+        normalise = _pickled(path, caller) if path.suffix == ".pkl" else _read(path, caller)
+    return checked_normalisation(caller, normalise, size)
+
+
+def _read(path: Path, caller: str) -> dict[str, Any]:
+    """The numbers of an .npz; sizes checked before memory is taken, nothing unpickled."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if len(entries) > 4 or any(entry.file_size > MOST_BYTES for entry in entries):
+                raise InvalidInputError(f"{caller}: {path.name} is too big, must hold mean, var, epsilon and clip")
+            raw = {entry.filename.removesuffix(".npy"): archive.read(entry) for entry in entries}
+        arrays = {key: from_npy(part, read_header(part, len(part), f"{path.name}: {key}")) for key, part in raw.items()}
+        return {key: array if array.ndim else array.item() for key, array in arrays.items()}
+    except InvalidInputError:
+        raise
+    except (*BROKEN_ZIP, DamagedError, OSError, ValueError) as error:
+        raise InvalidInputError(f"{caller}: normalise is {path.name!r}, must be an .npz of numbers: {error}") from None
+
+
+def _pickled(path: Path, caller: str) -> dict[str, Any]:
+    """The numbers of a VecNormalize that was saved; only of a file that is trusted, for this runs what is in it."""
+    import pickle
+
+    if not path.is_file():
+        raise InvalidInputError(f"{caller}: normalise is {path.name!r}, must be a file that VecNormalize saved")
+    with open(path, "rb") as file:
+        return normalisation_of(pickle.load(file))

@@ -1,0 +1,110 @@
+"""What a policy is: actions for a batch of observations. Tables and plain functions are made into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.mdp import FloatArray, as_array, sealed
+from pastmaster.values import checked_policy
+
+Array = npt.NDArray[Any]
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything with ``act``: observations [n, ...] in, actions [n] or [n, d] out, as the environment takes them.
+
+    A policy that draws at random has the attribute ``random = True`` and is called as ``act(observations, uniforms)``,
+    with one uniform number in [0, 1) to each observation: so its draws belong to the episode, not to the policy.
+    """
+
+    def act(self, observations: Any, /) -> Any:
+        """The actions to take."""
+
+
+class TablePolicy:
+    """A policy that looks its action up: ``table`` is actions [S], or their probabilities [S, A]."""
+
+    def __init__(self, table: npt.ArrayLike, *, place: str = "TablePolicy: table") -> None:
+        array = as_array(table, place, None)
+        if array.ndim not in (1, 2) or 0 in array.shape:
+            raise InvalidInputError(f"{place} has shape {array.shape}, must be [S] actions or [S, A] probabilities")
+        highest = int(array.max()) if array.ndim == 1 and array.dtype.kind in "iu" else 0
+        n_actions = array.shape[1] if array.ndim == 2 else min(max(highest, 0) + 1, 2**31 - 1)
+        self.table = checked_policy(array, len(array), n_actions, place)
+        self.random = self.table.ndim == 2
+        self.reach = sealed(reach_of(self.table)) if self.random else None
+
+    @property
+    def n_states(self) -> int:
+        return len(self.table)
+
+    def act(self, observations: Any, uniforms: Any = None) -> Array:
+        """Actions [n] in states [n]; if random, drawn by one uniform number each."""
+        states = np.asarray(observations)
+        if states.ndim != 1 or (states.dtype.kind not in "iu" and states.size):
+            raise InvalidInputError(
+                f"TablePolicy.act: observations have shape {states.shape} and dtype {states.dtype}, "
+                "must be [n] integers"
+            )
+        if states.size and not (states.min() >= 0 and states.max() < len(self.table)):
+            raise InvalidInputError(
+                f"TablePolicy.act: observations reach {states.min()} .. {states.max()}, "
+                f"must be in 0..{len(self.table) - 1}"
+            )
+        states = states.astype(np.intp, copy=False)
+        actions: Array
+        if self.reach is None:
+            actions = self.table[states].astype(np.int64)
+            return actions
+        drawn = np.asarray(uniforms)
+        if drawn.shape != states.shape or drawn.dtype.kind != "f":
+            raise InvalidInputError(
+                f"TablePolicy.act: uniforms have shape {drawn.shape}, must be {states.shape}: one number to each draw"
+            )
+        actions = (drawn[:, None] >= self.reach[states]).sum(axis=1)
+        return actions
+
+    def __repr__(self) -> str:
+        kind = f"probabilities of {self.table.shape[1]} actions" if self.random else "actions"
+        return f"TablePolicy({kind} in {self.n_states} states)"
+
+
+def reach_of(probability: FloatArray) -> FloatArray:
+    """Cumulative probabilities along the last axis, 2 from the last possible outcome on: rounding leaves no gap."""
+    n = probability.shape[-1]
+    last = n - 1 - np.argmax(probability[..., ::-1] > 0, axis=-1)
+    reach: FloatArray = np.where(np.arange(n) >= last[..., None], 2.0, np.cumsum(probability, axis=-1))
+    return reach
+
+
+class FunctionPolicy:
+    """A plain function of one observation as a policy; of a batch of observations if ``batched``."""
+
+    random = False
+
+    def __init__(self, function: Callable[[Any], Any], batched: bool = False) -> None:
+        if not callable(function):
+            raise InvalidInputError(f"FunctionPolicy: function is {function!r}, must be callable")
+        self.function, self.batched = function, batched
+
+    def act(self, observations: Any) -> Array:
+        """The function's actions [n, ...]."""
+        if not self.batched:
+            return np.array([self.function(observation) for observation in observations])
+        actions = np.asarray(self.function(observations))
+        if actions.shape[:1] != (len(observations),):
+            raise InvalidInputError(
+                f"{self}: got actions of shape {actions.shape} for {len(observations)} observations, "
+                f"must be [{len(observations)}, ...]"
+            )
+        return actions
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"FunctionPolicy({name}{', batched' if self.batched else ''})"

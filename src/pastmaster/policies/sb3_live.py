@@ -1,0 +1,175 @@
+"""Live Stable-Baselines3 models as policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.policies.activations import OF_TORCH
+from pastmaster.policies.network import NetworkPolicy
+from pastmaster.policies.normalisation import Normalise, given_normalisation, normalisation_of
+from pastmaster.policies.sb3_network import Family, acting_layers, network
+from pastmaster.policies.sb3_zip import space_of
+
+Array = npt.NDArray[Any]
+
+TRIED = 64  # observations on which a network is compared with the model
+
+
+def missing(caller: str) -> InvalidInputError:
+    """The refusal where Stable-Baselines3 is not installed."""
+    return InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3")
+
+
+def is_model(thing: Any) -> bool:
+    """Whether this is a live model of Stable-Baselines3, or acts like one."""
+    return callable(getattr(thing, "predict", None)) and hasattr(thing, "policy") and hasattr(thing, "action_space")
+
+
+class PredictPolicy:
+    """A live model that acts by its own ``predict``, deterministically; it is no data and cannot be stored.
+
+    ``normalise`` is None or a dict of mean, var, epsilon and clip.
+    """
+
+    random = False
+
+    def __init__(self, model: Any, normalise: dict[str, Any] | None = None) -> None:
+        self.model, self.normalise = model, normalise
+
+    def act(self, observations: Any) -> Array:
+        """The model's actions."""
+        x = np.asarray(observations)
+        if self.normalise is not None:
+            flat = x.reshape(len(x), -1)
+            scale, clip = np.sqrt(self.normalise["var"] + self.normalise["epsilon"]), self.normalise["clip"]
+            flat = np.clip((flat - self.normalise["mean"]) / scale, -clip, clip)
+            x = flat.reshape(x.shape).astype(np.float32)
+        actions: Array = self.model.predict(x, deterministic=True)[0]
+        return actions
+
+    def __repr__(self) -> str:
+        return f"PredictPolicy({type(self.model).__name__}{', normalised' if self.normalise else ''})"
+
+
+def from_sb3(model: Any, *, normalise: Normalise = None) -> NetworkPolicy:
+    """The network by which a live model acts, compared with the model's ``predict``; its weights are copied.
+
+    Its environment tells whether observations are normalised (by the statistics of this moment); a model without one
+    leaves that to ``normalise``, as in ``load_sb3``. A model that is no plain network is refused.
+    """
+    caller = "from_sb3"
+    if not is_model(model):
+        raise InvalidInputError(f"{caller}: model is {model!r}, must be a live model of Stable-Baselines3")
+    return network_of(model, _statistics(model, normalise, caller), caller)
+
+
+def live_policy(
+    model: Any, normalise: Normalise = None, caller: str = "as_policy", *, trust: bool = False
+) -> NetworkPolicy | PredictPolicy:
+    """A live model as its network, or, where it is none, as itself."""
+    statistics = _statistics(model, normalise, caller, trust=trust)
+    try:
+        return network_of(model, statistics, caller)
+    except InvalidInputError:
+        return PredictPolicy(model, statistics)
+
+
+def _statistics(model: Any, normalise: Normalise, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
+    """The normalisation that stands between observations and the model, or a refusal where that is not known."""
+    shape = model.observation_space.shape
+    if normalise is not None or not shape or model.observation_space.dtype.kind not in "iuf":
+        return given_normalisation(normalise, int(np.prod(shape or (1,))), caller, trust=trust)
+    wrapper = model.get_vec_normalize_env()
+    if wrapper is not None and wrapper.norm_obs:
+        return given_normalisation(normalisation_of(wrapper), int(np.prod(shape)), caller)
+    told = "pass normalise=False, or its mean and var: normalise=normalisation_of(vec_normalize)"
+    untold = hasattr(model, "replay_buffer_class") or model._last_original_obs is not None or model.num_timesteps < 1
+    if model.get_env() is None and untold:
+        raise InvalidInputError(
+            f"{caller}: the {type(model).__name__} has no environment, so it does not tell whether observations are "
+            f"normalised (VecNormalize), normalise must be given to load_sb3 or from_sb3: {told}"
+        )
+    return None
+
+
+def network_of(model: Any, statistics: dict[str, Any] | None, caller: str) -> NetworkPolicy:
+    """The network by which a live model acts, or a refusal where it is not a plain one."""
+    place = f"{caller}: the {type(model).__name__}"
+    state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.policy.state_dict().items()}
+    family, layers = acting_layers(state, place)
+    observations = space_of(model.observation_space, f"{place}: observation_space")
+    actions = space_of(model.action_space, f"{place}: action_space")
+    _check_flat(model, place)
+    squashed = bool(getattr(model.policy, "squash_output", False))
+    activation = _activation(model, family, place) if len(layers) > 1 else family.activation
+    plain = network(family, layers, observations, actions, squashed, place, activation=activation)
+    _compare(model, plain, place)
+    if statistics is None:
+        return plain
+    return network(family, layers, observations, actions, squashed, place, activation=activation, normalise=statistics)
+
+
+def _check_flat(model: Any, place: str) -> None:
+    """Refuse a policy that does more to observations than flatten them or encode them one-hot."""
+    from stable_baselines3.common.torch_layers import FlattenExtractor
+
+    kinds = {type(part) for name, part in model.policy.named_modules() if name.endswith("features_extractor")}
+    if kinds != {FlattenExtractor}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidInputError(f"{place}: observations pass {names or 'nothing known'}, must pass FlattenExtractor")
+
+
+def _activation(model: Any, family: Family, place: str) -> str:
+    """The activation between the linear layers, one and the same, with torch's default constants."""
+    import torch
+
+    modules = list(model.policy.get_submodule(family.hidden))
+    found = {repr(module) for module in modules[1::2]}
+    if family.name == "TD3 or DDPG":
+        found = {repr(module) for module in modules[1:-1:2]}  # the last is the head's tanh
+    known = {repr(getattr(torch.nn, name)()): ours for name, ours in OF_TORCH.items()}
+    if len(found) != 1 or not found <= set(known):
+        raise InvalidInputError(
+            f"{place}: between its layers are {', '.join(sorted(found))}, must be one known activation"
+        )
+    return known[found.pop()]
+
+
+def _compare(model: Any, made: NetworkPolicy, place: str) -> None:
+    """Refuse a network that does not act as the model does on observations drawn here."""
+    drawn = _drawn(model.observation_space)
+    expected, got = model.predict(drawn, deterministic=True)[0], made.act(drawn)
+    if np.issubdtype(got.dtype, np.integer):
+        close = _gaps(made, drawn) < 1e-4
+        agree = (expected == got).reshape(TRIED, -1).all(axis=1) | close
+    else:
+        agree = np.isclose(expected, got, rtol=1e-4, atol=1e-4).reshape(TRIED, -1).all(axis=1)
+    if not agree.all():
+        i = int(np.argmin(agree))
+        raise InvalidInputError(
+            f"{place}: acts {expected[i].tolist()} where its network acts {got[i].tolist()}, must be a plain network"
+        )
+
+
+def _drawn(space: Any) -> Array:
+    """Observations of a space, the same each time: between its limits where they are near, otherwise about 0."""
+    rng = np.random.default_rng(0)
+    if not space.shape:
+        return rng.integers(int(space.n), size=TRIED)
+    near = (np.abs(space.low) < 1e3) & (np.abs(space.high) < 1e3)
+    low, high = np.where(near, space.low, -1.0), np.where(near, space.high, 1.0)
+    drawn: Array = (low + (high - low) * rng.random((TRIED, *space.shape))).astype(space.dtype)
+    return drawn
+
+
+def _gaps(made: NetworkPolicy, observations: Array) -> Array:
+    """How much the best action's output exceeds the second's, at the closest choice of each row."""
+    outputs, nvec = made.outputs(observations), made.stack.shape.nvec
+    parts = np.split(outputs, np.cumsum(nvec)[:-1], axis=1) if nvec else [outputs]
+    gaps = [np.diff(np.sort(part, axis=1)[:, -2:], axis=1).min(axis=1, initial=np.inf) for part in parts]
+    closest: Array = np.min(gaps, axis=0)
+    return closest

@@ -1,0 +1,183 @@
+"""A Stable-Baselines3 .zip as data: its JSON without the pickles in it, its weights as plain arrays.
+
+Such a file holds ``data`` (JSON; what JSON cannot say is a pickle in base64, beside a readable description) and
+``policy.pth`` (a torch archive of tensors). The pickles are never looked at; torch reads with ``weights_only=True``,
+which makes nothing but tensors. Sizes are checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.files import BROKEN_ZIP
+
+Array = npt.NDArray[Any]
+
+MOST_DATA = 2**26  # bytes of the JSON
+MOST_TENSORS = 2**30  # bytes of the weights
+UNREADABLE = (*BROKEN_ZIP, ValueError, OSError)
+
+
+class SavedModel(NamedTuple):
+    """What was read: the JSON, and the policy's state by name."""
+
+    data: dict[str, Any]
+    state: dict[str, Array]
+
+
+def read_zip(path: str | os.PathLike[str], caller: str) -> SavedModel:
+    """The parts of a Stable-Baselines3 .zip that are data, or a refusal that names the file."""
+    place = f"{caller}: {Path(path).name}"
+    if not Path(path).is_file():
+        raise InvalidInputError(f"{caller}: path is {str(path)!r}, must be a file saved by Stable-Baselines3")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            raw = {name: _member(archive, name, most, place) for name, most in LIMITS.items()}
+    except UNREADABLE as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{place} cannot be read as a zip: {error}") from None
+    try:
+        data = json.loads(raw["data"])
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{place}: data is not JSON: {str(error)[:100]}") from None
+    if not isinstance(data, dict):
+        raise InvalidInputError(f"{place}: data is a {type(data).__name__}, must be a dict")
+    return SavedModel(data, _tensors(raw["policy.pth"], place))
+
+
+LIMITS = {"data": MOST_DATA, "policy.pth": MOST_TENSORS}
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int, place: str) -> bytes:
+    """One member; never more of it than it says, which is never more than ``most``."""
+    try:
+        entry = archive.getinfo(name)
+    except KeyError:
+        raise InvalidInputError(f"{place} has no {name}, must be saved by a model of Stable-Baselines3") from None
+    if entry.file_size > most:
+        raise InvalidInputError(f"{place}: {name} has {entry.file_size:,} bytes, must have at most {most:,}")
+    return archive.read(entry)
+
+
+def _tensors(raw: bytes, place: str) -> dict[str, Array]:
+    """The tensors of a torch archive as float32 arrays."""
+    try:
+        import torch
+    except ImportError:
+        raise InvalidInputError(f"{place}: reading weights needs torch: pip install torch") from None
+    if not raw.startswith(b"PK\x03\x04"):  # torch looks at the beginning, zipfile at the end
+        raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone")
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            sizes = [entry.file_size for entry in archive.infolist()]
+        if sum(sizes) > len(raw):  # torch stores, it never compresses
+            raise InvalidInputError(f"{place}: policy.pth would unpack to {sum(sizes):,} bytes, must not be compressed")
+        state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, KeyError, TypeError, AttributeError, AssertionError, *UNREADABLE) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        first = str(error).splitlines()[0] if str(error) else repr(error)
+        raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone: {first[:200]}") from None
+    if not isinstance(state, dict):
+        raise InvalidInputError(f"{place}: policy.pth holds a {type(state).__name__}, must hold tensors by name")
+    arrays, room = {}, len(raw)
+    for name, tensor in state.items():
+        arrays[str(name)] = _array(tensor, room, f"{place}: policy.pth[{str(name)[:80]!r}]")
+        room -= 2 * arrays[str(name)].size
+    return arrays
+
+
+def _array(tensor: Any, most: int, place: str) -> Array:
+    """A dense tensor as a float32 array; more than the file has bytes left for (a stride of 0) is refused."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        raise InvalidInputError(f"{place} is a {type(tensor).__name__}, must be a dense tensor")
+    if not tensor.is_floating_point() or tensor.numel() * 2 > most:
+        raise InvalidInputError(
+            f"{place} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}, "
+            "must be floats that the file has room for"
+        )
+    array: Array = np.array(tensor.detach().to(torch.float32).numpy())
+    return array
+
+
+class Space(NamedTuple):
+    """As much of a space as a policy depends on. ``low`` and ``high`` are of a Box; None where they are not known."""
+
+    kind: str
+    shape: tuple[int, ...] = ()
+    n: int = 0
+    nvec: tuple[int, ...] = ()
+    low: Array | None = None
+    high: Array | None = None
+    dtype: str = ""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether Stable-Baselines3 may take it for an image, which it divides by 255 and transposes."""
+        return self.kind == "Box" and len(self.shape) == 3 and self.dtype == "uint8"
+
+
+def space_of(space: gym.Space[Any], place: str) -> Space:
+    """A live space."""
+    start = np.asarray(getattr(space, "start", 0))
+    if isinstance(space, gym.spaces.Box):
+        return Space("Box", space.shape, low=space.low, high=space.high, dtype=str(space.dtype))
+    if isinstance(space, gym.spaces.Discrete) and not start.any():
+        return Space("Discrete", n=int(space.n))
+    if isinstance(space, gym.spaces.MultiDiscrete) and not start.any() and space.nvec.ndim == 1:
+        return Space("MultiDiscrete", nvec=tuple(space.nvec.tolist()))
+    raise InvalidInputError(f"{place} is {space}, must be a Box, or Discrete or MultiDiscrete from 0")
+
+
+def space_in(data: dict[str, Any], key: str, place: str) -> Space:
+    """A space as the readable part of ``data`` describes it."""
+    said: Any = data.get(key)
+    type_said = said.get(":type:") if isinstance(said, dict) else None
+    kind = re.fullmatch(r"<class 'gym(?:nasium)?\.spaces\.\w+\.(\w+)'>", str(type_said))
+    try:
+        if kind and kind[1] == "Box":
+            shape = tuple(int(n) for n in said["_shape"])
+            low, high = (_printed(said[side], shape) for side in ("low", "high"))
+            return Space("Box", shape, low=low, high=high, dtype=str(said["dtype"]))
+        if kind and kind[1] == "Discrete" and int(said.get("start", 0)) == 0:
+            return Space("Discrete", n=int(said["n"]))
+        if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(said.get("start", 0))):
+            return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(said["nvec"]).strip("[]").split()))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    found = f"a {kind[1]}" if kind else "not described"
+    raise InvalidInputError(
+        f"{place}: {key} is {found}, must be a readable Box, or Discrete or MultiDiscrete from 0: pass {key}=..."
+    )
+
+
+def _printed(text: Any, shape: tuple[int, ...]) -> Array | None:
+    """The numbers of a printed array; None where they may not be all, or may have been rounded.
+
+    NumPy prints 8 decimals, unless the program that saved the file asked for fewer. So whole numbers are taken as they
+    are, and so are numbers among which one has 6 decimals or more; with 1 to 5 decimals there is no telling.
+    """
+    words = str(text).replace("[", " ").replace("]", " ").split()
+    if len(words) != math.prod(shape) or "..." in words:
+        return None
+    decimals = max((len(word.partition("e")[0].partition(".")[2]) for word in words), default=0)
+    if 1 <= decimals <= 5:
+        return None
+    numbers = np.array([float(word) for word in words])
+    return None if np.isnan(numbers).any() else numbers.reshape(shape)

@@ -1,0 +1,147 @@
+"""Multilayer perceptrons evaluated with NumPy, many of one architecture at once.
+
+    x_0 = observation (one-hot, or flat and normalised),   x_{k+1} = activation(x_k W_k + b_k),   action = head(x_last)
+
+All in float32. A row's action depends on that row alone, bit by bit, whatever batch or stack it is in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.policies._kernels import affine
+from pastmaster.policies.activations import ACTIVATIONS
+
+Array = npt.NDArray[Any]
+
+
+class Shape(NamedTuple):
+    """What networks must share to be evaluated together. ``nvec`` is of the head "argmaxes" only."""
+
+    sizes: tuple[int, ...]
+    activation: str
+    head: str
+    one_hot: bool
+    start: int
+    nvec: tuple[int, ...]
+    box: tuple[int, ...]  # the shape of a Box action
+
+    def __str__(self) -> str:
+        return f"{' - '.join(map(str, self.sizes))}, {self.activation}, {self.head}"
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkStack:
+    """P networks of one shape: weights [P, in, out], biases [P, out], limits of actions [P, 1, ...].
+
+    ``normal`` holds mean [P, 1, in], deviation [P, 1, in] and clip [P, 1, 1] of the observations, in float64.
+    """
+
+    shape: Shape
+    weights: list[Array]
+    biases: list[Array]
+    limits: list[Array] | None
+    normal: list[Array] | None
+
+    def __len__(self) -> int:
+        return len(self.weights[0])
+
+    def __repr__(self) -> str:
+        return f"NetworkStack({len(self)} networks, {self.shape})"
+
+    def act(self, observations: Any) -> Array:
+        """Actions [P, n, ...] for observations [P, n, ...], network p on row p."""
+        x = np.asarray(observations)
+        if x.ndim < 2 or len(x) != len(self):
+            raise InvalidInputError(f"act: observations have shape {x.shape}, must be [{len(self)}, n, ...]")
+        return self._head(self.outputs(x))
+
+    def outputs(self, observations: Array) -> Array:
+        """What the last layer gives [P, n, out], before the head."""
+        x = self._first(observations)
+        activation = ACTIVATIONS[self.shape.activation]
+        for weights, biases in zip(self.weights[1:], self.biases[1:], strict=True):
+            x = _layer(activation(x), weights, biases)
+        return x
+
+    def _first(self, observations: Array) -> Array:
+        """What the first layer gives."""
+        weights, biases = self.weights[0], self.biases[0]
+        if self.shape.one_hot:
+            states = _states(observations, self.shape.sizes[0])
+            chosen: Array = weights[np.arange(len(self))[:, None], states] + biases[:, None]
+            return chosen
+        x = observations.reshape(*observations.shape[:2], math.prod(observations.shape[2:]))
+        if x.shape[2] != self.shape.sizes[0] or x.dtype.kind not in "fiub":
+            raise InvalidInputError(
+                f"act: observations have shape {observations.shape[1:]} and dtype {x.dtype}, "
+                f"must be [n, ...] with {self.shape.sizes[0]} numbers each"
+            )
+        if self.normal is not None:
+            mean, deviation, clip = self.normal
+            x = np.clip((x - mean) / deviation, -clip, clip)
+        return _layer(np.ascontiguousarray(x, np.float32), weights, biases)
+
+    def _head(self, outputs: Array) -> Array:
+        """Actions as the environment takes them."""
+        actions: Array
+        if self.shape.head == "argmax":
+            actions = outputs.argmax(axis=-1) + self.shape.start
+        elif self.shape.head == "argmaxes":
+            cuts = np.cumsum(self.shape.nvec)[:-1]
+            actions = np.stack([part.argmax(axis=-1) for part in np.split(outputs, cuts, axis=-1)], axis=-1)
+        else:
+            assert self.limits is not None
+            low, high = self.limits
+            x = outputs.reshape(*outputs.shape[:2], *self.shape.box)
+            if self.shape.head == "clip":
+                actions = np.clip(x, low, high)
+            else:
+                actions = low + np.float32(0.5) * (np.tanh(x) + np.float32(1)) * (high - low)
+        return actions
+
+
+def stacked(policies: Sequence[Any]) -> NetworkStack | None:
+    """``NetworkPolicy``s of one shape as one stack, or None if they are not that."""
+    stacks: list[Any] = [getattr(policy, "stack", None) for policy in policies]
+    if not stacks or not all(isinstance(stack, NetworkStack) for stack in stacks):
+        return None
+    first = stacks[0]
+    if any(stack.shape != first.shape or (stack.normal is None) != (first.normal is None) for stack in stacks):
+        return None
+
+    def joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    return NetworkStack(
+        first.shape,
+        joined([stack.weights for stack in stacks]),
+        joined([stack.biases for stack in stacks]),
+        None if first.limits is None else joined([stack.limits for stack in stacks]),
+        None if first.normal is None else joined([stack.normal for stack in stacks]),
+    )
+
+
+def _layer(x: Array, weights: Array, biases: Array) -> Array:
+    out = np.empty((*x.shape[:2], weights.shape[2]), np.float32)
+    affine(x, weights, biases, out)
+    return out
+
+
+def _states(observations: Array, n: int) -> Array:
+    """Discrete observations [P, n], checked."""
+    states = observations[:, :, 0] if observations.ndim == 3 and observations.shape[2] == 1 else observations
+    if states.ndim != 2 or states.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"act: observations have shape {states.shape[1:]} and dtype {states.dtype}, must be [n] integers"
+        )
+    if states.size and not (states.min() >= 0 and states.max() < n):
+        raise InvalidInputError(f"act: observations reach {states.min()} .. {states.max()}, must be in 0..{n - 1}")
+    return states

@@ -1,0 +1,262 @@
+"""A page as one HTML file: text escaped, figures as inert data, style and scripts inside; nothing is ever fetched.
+
+The Content-Security-Policy allows the scripts by their hashes alone and forbids the network, so that nothing that came
+with the data could run or call out, even if an escape were forgotten.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import escape
+from importlib import resources
+from typing import Any
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.figures import COLOURS, DASHES
+from pastmaster.report.page import Check, Claim, Claims, Gallery, Page, Picture, Prose, Section, Table
+from pastmaster.report.payload import counted, payload
+
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+NO_SCRIPT = "The figures need JavaScript, all of which is in this file. The texts and tables are complete without it."
+HOW = "Point at a figure to read it, drag to enlarge, double-click to go back. A name under a figure hides its line."
+DASH_LENGTHS = {"-": (), "--": (7, 4), "-.": (10, 3, 2, 3)}
+
+
+def render(page: Page) -> str:
+    """The whole file."""
+    plotly, script = _script(_plotly()), _script(_asset("page.js"))
+    policy = (
+        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    body = _Body(page)
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light">',
+            '<meta name="generator" content="pastmaster">',
+            f"<title>{_text(page.title)}</title>",
+            f"<style>\n{_asset('page.css')}</style>",
+            "</head>",
+            "<body>",
+            *body.lines,
+            _data("look", {"colours": COLOURS, "dashes": [_dash(dash) for dash in DASHES]}),
+            *([f"<script>{plotly}</script>"] if body.n_galleries else []),
+            f"<script>{script}</script>",
+            "</body>",
+            "</html>\n",
+        ]
+    )
+
+
+class _Body:
+    """The lines of the body, and what was numbered on the way."""
+
+    def __init__(self, page: Page) -> None:
+        self.lines: list[str] = []
+        self.n_galleries = 0
+        self._head(page)
+        for i, section in enumerate(page.sections):
+            self._section(i, section)
+        self.lines += ["</main>", "<footer><p>Made by <code>pastmaster report</code>.</p></footer>"]
+
+    def _head(self, page: Page) -> None:
+        facts = (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts)
+        links = (f'<li><a href="#section-{i}">{_text(s.heading)}</a></li>' for i, s in enumerate(page.sections))
+        has_figures = any(isinstance(part, Gallery) for section in page.sections for part in section.parts)
+        self.lines += [
+            "<header>",
+            f"<h1>{_text(page.title)}</h1>",
+            f'<p class="lead">{_text(page.lead)}</p>',
+            f'<dl class="facts">{"".join(facts)}</dl>',
+            *map(_prose, page.notes),
+            f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>',
+            *([f'<noscript><p class="aside">{NO_SCRIPT}</p></noscript>'] if has_figures else []),
+            *([f'<p class="how">{HOW}</p>'] if has_figures else []),
+            "</header>",
+            "<main>",
+        ]
+
+    def _section(self, i: int, section: Section) -> None:
+        self.lines += [
+            f'<section aria-labelledby="section-{i}">',
+            f'<h2 id="section-{i}">{_text(section.heading)}</h2>',
+        ]
+        for part in section.parts:
+            if isinstance(part, Gallery):
+                self.lines += _gallery(self.n_galleries, part)
+                self.n_galleries += 1
+            elif isinstance(part, Claims):
+                self.lines += _claims(part)
+            elif isinstance(part, Picture):
+                self.lines.append(_picture(part))
+            else:
+                self.lines.append(_prose(part) if isinstance(part, Prose) else _table(part))
+        self.lines.append("</section>")
+
+
+def _gallery(i: int, gallery: Gallery) -> list[str]:
+    """A place for a figure, a choice where there are several, and their data."""
+    figures = [payload(figure) for figure in gallery.figures]
+    options = "".join(f'<option value="{j}">{_text(figure["title"])}</option>' for j, figure in enumerate(figures))
+    choice = (
+        f'<p class="choice"><label for="choice-{i}">Show one of {len(figures)}</label>'
+        f'<select id="choice-{i}" autocomplete="off">{options}</select></p>'
+    )
+    first = figures[0]
+    return [
+        f'<div class="gallery" data-source="figures-{i}">',
+        f"<h3>{_text(gallery.heading)}</h3>",
+        f"<p>{_text(gallery.note)}</p>",
+        *([choice] if len(figures) > 1 else []),
+        f'<figure class="{first["kind"]}">',
+        f'<div class="plot" role="img" aria-labelledby="caption-{i}"></div>',
+        '<ul class="legend"></ul>',
+        f'<figcaption id="caption-{i}"><strong>{_text(first["title"])}</strong> '
+        f"<span>{_text(first['summary'])}</span></figcaption>",
+        "</figure>",
+        _data(f"figures-{i}", figures),
+        "</div>",
+    ]
+
+
+def _claims(part: Claims) -> list[str]:
+    """Every claim with its result in words; its reason and checks in a row of their own."""
+    if not part.claims:
+        return [_prose(Prose("There are no claims in this folder.", aside=True))]
+    rows = [line for claim in part.claims for line in _claim(claim, part)]
+    caption = "What was claimed, and with how many seeds it held"
+    names = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in ("claim", "result"))
+    head = f'<caption>{caption}</caption><thead role="rowgroup"><tr role="row">{names}</tr></thead>'
+    # Roles are spelt out because a narrow screen lays the rows out as blocks, and some browsers then forget the table.
+    return [f'<table class="claims" role="table">{head}', *rows, "</table>"]
+
+
+def _claim(claim: Claim, part: Claims) -> list[str]:
+    count = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
+    good = claim.reproduced
+    mark = '<span class="mark" aria-hidden="true">{}</span>'.format("&#10003;" if good else "&#10007;")
+    result = "not judged" if good is None else f"{mark} {count if good else f'failed: {count}'}"
+    quick = ' <span class="quick">quick</span>' if part.quick else ""
+    lost = [str(seed) for seed, held in zip(part.seeds, claim.held, strict=True) if not held]
+    below = [f'<p class="reason">What we think why: {_text(claim.reason)}</p>'] if claim.reason else []
+    if 0 < len(lost) < len(claim.held) and good is not None:
+        below.append(f'<p class="minor">Failed with seed{"s" if len(lost) > 1 else ""} {", ".join(lost)}.</p>')
+    if claim.checks:
+        judged = [check.held for check in claim.checks if check.held is not None]
+        told = f", {len(claim.checks) - len(judged)} more measured" if len(judged) < len(claim.checks) else ""
+        said = f"with seed {part.seeds[0]}: {sum(judged)} of {counted(len(judged), 'check')} held{told}"
+        table = _table(_checks(claim.checks, len(part.seeds)))
+        below.append(f"<details><summary>Measurements {said}</summary>{table}</details>")
+    name, study = _text(claim.id), _text(claim.experiment.replace("-", " "))
+    claimed = (
+        f'<span class="minor">{name}</span> {_text(claim.sentence)} <span class="minor">Experiment: {study}</span>'
+    )
+    kind = {True: "held", False: "failed", None: "minor"}[good]
+    status = f'<td role="cell" class="{kind}">{result}{quick}</td>'
+    more = f'<tr role="row" class="below"><td role="cell" colspan="2">{"".join(below)}</td></tr>' if below else ""
+    return [
+        f'<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader">{claimed}</th>{status}</tr>',
+        f"{more}</tbody>",
+    ]
+
+
+def _checks(checks: tuple[Check, ...], n_seeds: int) -> Table:
+    rows = tuple(
+        (
+            check.name,
+            _held(check, n_seeds),
+            "-" if check.value is None else f"{check.value:.4g}",
+            "-" if check.low is None or check.high is None else f"{check.low:.4g} to {check.high:.4g}",
+            check.unit,
+            check.wanted or "-",
+        )
+        for check in checks
+    )
+    return Table("Measurements", ("what", "held", "measured", "interval", "unit", "wanted"), rows, numeric=(2, 3))
+
+
+def _held(check: Check, n_seeds: int) -> str:
+    """Whether a check held, in words."""
+    if check.held is None:
+        return "not judged"
+    count = "" if check.n_held is None or n_seeds == 1 else f" ({check.n_held} of {n_seeds} seeds)"
+    return ("yes" if check.held else "no") + count
+
+
+def _table(table: Table) -> str:
+    """A table that scrolls inside its box where the screen is too narrow."""
+    right = [' class="number"' if i in table.numeric else "" for i in range(len(table.head))]
+    head = "".join(f'<th scope="col"{kind}>{_text(name)}</th>' for name, kind in zip(table.head, right, strict=True))
+    rows = "".join(
+        "<tr>" + "".join(f"<td{kind}>{_text(cell)}</td>" for cell, kind in zip(row, right, strict=True)) + "</tr>\n"
+        for row in table.rows
+    )
+    return (
+        f'<div class="box" role="region" tabindex="0" aria-label="{_text(table.caption)}"><table>'
+        f"<caption>{_text(table.caption)}</caption><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _picture(picture: Picture) -> str:
+    source, caption = base64.b64encode(picture.png).decode(), _text(picture.caption)
+    return (
+        f'<figure class="picture"><img src="data:image/png;base64,{source}" alt="{caption}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _prose(prose: Prose) -> str:
+    return f'<p class="aside">{_text(prose.text)}</p>' if prose.aside else f"<p>{_text(prose.text)}</p>"
+
+
+def _text(text: str) -> str:
+    """Text as HTML, in elements and in quoted attributes."""
+    return escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def _data(name: str, content: Any) -> str:
+    """JSON that no parser of HTML can leave: neither ``</script`` nor ``<!--`` can be in it."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _script(source: str) -> str:
+    """A script that no element can end but its own."""
+    return re.sub("</(script)", r"<\\/\1", source.replace("\r\n", "\n"), flags=re.IGNORECASE)
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _asset(name: str) -> str:
+    return resources.files("pastmaster.report").joinpath(name).read_text("utf-8")
+
+
+def _dash(dash: Any) -> list[int]:
+    """Lengths of strokes and gaps in pixels; none for a solid line."""
+    return list(DASH_LENGTHS[dash]) if isinstance(dash, str) else [2 * length for length in dash[1]]
+
+
+def check_plotly() -> None:
+    """Refuse before any work is done where plotly is not installed."""
+    _plotly()
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise InvalidInputError("a report needs plotly, which is not installed: pip install plotly") from None
+    return str(get_plotlyjs())

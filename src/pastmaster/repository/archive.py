@@ -1,0 +1,159 @@
+"""A repository as a folder of .npy files and one JSON manifest, to be carried anywhere, and read back.
+
+The manifest holds every row with its checksum and names every array with the SHA-256 of its file. Reading back trusts
+nothing: names of files are made here, never taken from the manifest; sizes and headers are checked before memory is
+taken; and the whole is examined like any repository before it is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from pastmaster import formerly
+from pastmaster.errors import DamagedError, RepositoryError
+from pastmaster.npy import LARGEST, LONGEST_HEADER, from_npy, read_header, to_npy
+from pastmaster.repository import rows
+from pastmaster.repository.arrays import Packed, pack
+from pastmaster.repository.check import examine
+from pastmaster.repository.database import Database
+from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
+
+FORMAT = "pastmaster repository"
+LARGEST_MANIFEST = 2**30
+LARGEST_ID = 10**12
+NAME = re.compile(r"[a-z0-9_]{1,32}")
+
+
+def export(database: Database, folder: Path) -> Path:
+    """Write everything into a new folder, which appears only when it is complete."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RepositoryError(f"export: {folder} is there already, must be a new or empty folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            (partial / "arrays").mkdir()
+            manifest = database.read(lambda connection: _write(connection, partial))
+            _save(partial / "manifest.json", json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1).encode())
+            partial.chmod(0o755)
+            os.replace(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise RepositoryError(f"export: {folder} cannot be written: {error.strerror or error}") from None
+    return folder
+
+
+def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
+    """Write the arrays; returns the manifest."""
+    tables, files = {}, []
+    for table in RECORDS:
+        records = rows.fetch(connection, table)
+        tables[table] = [rows.stored(table, row) for row in records]
+        for row in records:
+            for name, array in next(iter(rows.fetch_arrays(connection, table, [row["id"]])))[1].items():
+                raw = to_npy(array)
+                _save(folder / _file(table, row["id"], name), raw)
+                sha256 = hashlib.sha256(raw).hexdigest()
+                files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
+    last = {row.name: row.last for row in connection.execute(sa.select(sequences))}
+    return {"format": FORMAT, "schema": REVISION, "sequences": last, "tables": tables, "arrays": files}
+
+
+def import_(database: Database, folder: Path) -> int:
+    """Read a folder into an empty repository, all or nothing; returns the number of tasks."""
+    manifest = read_manifest(folder)
+
+    def read(connection: sa.Connection) -> int:
+        if any(connection.execute(sa.select(sequences.c.last)).scalars()):
+            raise RepositoryError(f"import: {database.place} holds or held records, must be new")
+        try:
+            _read(connection, folder, manifest)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise DamagedError(f"import: {folder / 'manifest.json'} does not make sense: {error!r}") from None
+        except sa.exc.IntegrityError as error:
+            raise DamagedError(f"import: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
+        damage = examine(connection)
+        if damage:
+            raise DamagedError(f"import: {folder}: {damage[0]}")
+        return len(manifest["tables"]["tasks"])
+
+    return database.write(read)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder, of a kind that can be read."""
+    path = folder / "manifest.json"
+    try:
+        if path.exists() and not path.is_file():
+            raise DamagedError(f"import: {path} is no file")
+        if path.stat().st_size > LARGEST_MANIFEST:
+            raise DamagedError(f"import: {path} has {path.stat().st_size:,} bytes, must have fewer")
+        manifest = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RepositoryError(f"import: {path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"import: {path} is not JSON: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, formerly.ARCHIVE_FORMAT):
+        raise RepositoryError(f"import: {path} is not the manifest of an exported repository")
+    if manifest.pop("sha256", None) != _sum(manifest):
+        raise DamagedError(f"import: {path} does not match its checksum")
+    if manifest.get("schema") != REVISION:
+        raise RepositoryError(f"import: {folder} has schema {manifest.get('schema')!r}, must be {REVISION!r}")
+    return manifest
+
+
+def _sum(manifest: dict[str, Any]) -> str:
+    """The manifest's own checksum."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _read(connection: sa.Connection, folder: Path, manifest: dict[str, Any]) -> None:
+    for table in RECORDS:
+        for row in manifest["tables"][table]:
+            if row_checksum(table, row) != row["checksum"]:
+                raise DamagedError(f"import: {table} {row['id']}: its checksum does not match its columns")
+            connection.execute(sa.insert(RECORDS[table]), row)
+        if any(not 0 < row["id"] < LARGEST_ID for row in manifest["tables"][table]):
+            raise DamagedError(f"import: {table} holds an id that none can have")
+        last = max([int(manifest["sequences"][table]), *(row["id"] for row in manifest["tables"][table])])
+        connection.execute(sa.update(sequences).where(sequences.c.name == table).values(last=last))
+    for entry in manifest["arrays"]:
+        owner, number, name = entry["owner"], int(entry["owner_id"]), entry["name"]
+        if owner not in RECORDS or not NAME.fullmatch(name):
+            raise DamagedError(f"import: the manifest names an array {owner!r} {name!r}")
+        packed = _load(folder / _file(owner, number, name), entry["size"], entry["sha256"])
+        connection.execute(sa.insert(arrays), rows.stored_array(owner, number, name, packed))
+
+
+def _load(path: Path, size: int, sha256: str) -> Packed:
+    """An array from its file, packed as it is stored."""
+    try:
+        if not path.is_file() or path.stat().st_size != size or size > LARGEST:
+            raise DamagedError(f"import: {path} has {path.stat().st_size:,} bytes, must have {size:,}")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise RepositoryError(f"import: {path} cannot be read: {error.strerror or error}") from None
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise DamagedError(f"import: {path} does not match its checksum")
+    return pack(from_npy(raw, read_header(raw[:LONGEST_HEADER], len(raw), str(path))))
+
+
+def _file(owner: str, number: int, name: str) -> Path:
+    return Path("arrays") / f"{owner}-{number}-{name}.npy"
+
+
+def _save(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

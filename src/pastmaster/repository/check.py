@@ -1,0 +1,257 @@
+"""Is everything what it was when it was stored? Every record read, every checksum verified, every reference followed.
+
+A file may be damaged anywhere, in the trees that lead to records too: so each record is asked for on its own, a record
+that others speak of but is not there is named, and SQLite's own examination of the file is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+
+from pastmaster.errors import DamagedError, RepositoryError
+from pastmaster.npy import Array
+from pastmaster.repository import records, rows
+from pastmaster.repository.arrays import Packed, unpack_of
+from pastmaster.repository.clusterings import ClusteringRecord
+from pastmaster.repository.database import Database
+from pastmaster.repository.schema import RECORDS, arrays, sequences
+from pastmaster.repository.worth import vector
+
+UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
+REFERENCES = {
+    "tasks": {"own_policy": "policies", "policy_of_record": "policies"},
+    "runs": {"task_id": "tasks", "stream_id": "streams"},
+    "clusterings": {"stream_id": "streams"},
+}
+LOOKUPS: dict[str, tuple[tuple[str, ...], ...]] = {  # the indices by which records are found
+    "policies": (),
+    "tasks": (("digest",), ("own_policy",), ("policy_of_record",)),
+    "streams": (("name",),),
+    "runs": (("stream_id", "position"), ("stream_id",), ("task_id",)),
+    "clusterings": (("stream_id", "position"), ("stream_id",)),
+}
+
+
+class Damage(NamedTuple):
+    """What is damaged ("tasks 12", or the file), and how."""
+
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+def find_damage(database: Database) -> list[Damage]:
+    """All that is damaged in a repository, each place and problem once."""
+
+    found: list[Damage] = []
+
+    def examine_all(connection: sa.Connection) -> None:
+        found[:] = _file(connection, database.place) if database.is_sqlite else []
+        found.extend(examine(connection))
+
+    try:
+        database.read(examine_all)
+    except DamagedError as error:  # SQLite may refuse even to end the transaction
+        found.append(Damage(database.place, str(error)))
+    return list(dict.fromkeys(found))
+
+
+def examine(connection: sa.Connection) -> list[Damage]:
+    """All that is damaged in the records."""
+    examiner = _Examiner(connection)
+    for table in RECORDS:
+        for number in examiner.numbers(table):
+            examiner.record(table, number)
+    examiner.references()
+    examiner.orphans()
+    examiner.sequences()
+    examiner.values()
+    return examiner.damage
+
+
+class _Examiner:
+    """The records found good so far, and the damage."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.connection = connection
+        self.damage: list[Damage] = []
+        self.rows: dict[str, dict[int, rows.Row]] = {table: {} for table in RECORDS}
+        self.named: dict[str, set[int]] = {table: set() for table in RECORDS}
+        self.vectors: dict[tuple[str, int], tuple[Array, Array]] = {}
+        self.mentioned: dict[str, set[int]] = {table: set() for table in RECORDS}
+
+    def numbers(self, table: str) -> list[int]:
+        """The ids of a table; where it cannot be walked, all that were ever given out."""
+        found: list[int] | None = self._ask(table, lambda: rows.numbers(self.connection, table))
+        if found is not None:
+            return found
+        query = sa.select(sequences.c.last).where(sequences.c.name == table)
+        last = self._ask("sequences", lambda: self.connection.execute(query).scalar())
+        return list(range(1, (last or 0) + 1))
+
+    def record(self, table: str, number: int) -> None:
+        """One record and its arrays."""
+        place = f"{table} {number}"
+        self.named[table].add(number)
+        columns = RECORDS[table]
+        query = sa.select(columns).where(columns.c.id == number)
+        raw = self._ask(place, lambda: self.connection.execute(query).mappings().first(), default=False)
+        if raw is False:
+            return
+        if raw is None:  # it was in the walk, or may have been removed where the walk failed
+            if self._ask(place, lambda: self._has_arrays(table, number)):
+                self.damage.append(Damage(place, "is missing, though its arrays are there"))
+            return
+        its_arrays = self._arrays(table, number)
+        row = self._try(place, lambda: rows.verified(table, raw))
+        if row is None:
+            return
+        self.rows[table][number] = row
+        for names in LOOKUPS[table]:
+            self._ask(place, partial(self._lookup, table, row, names))
+        self._ask(place, lambda: self._contents(table, row, its_arrays))
+
+    def _lookup(self, table: str, row: rows.Row, names: tuple[str, ...]) -> None:
+        """Whether a record is found by what it holds: an index may be damaged where the record is not."""
+        columns = RECORDS[table].c
+        query = sa.select(columns.id).where(*(columns[name] == row[name] for name in names))
+        if None not in map(row.get, names) and row["id"] not in self.connection.execute(query).scalars().all():
+            raise DamagedError(f"is not found by its {' and '.join(names)}")
+
+    def _contents(self, table: str, row: rows.Row, its_arrays: dict[str, Array]) -> None:
+        """Whether a record is what it claims to be."""
+        if table == "tasks":
+            records.verify_task(row, its_arrays)
+            self._vector(table, row["id"], "row", its_arrays)
+        elif table == "policies":
+            records.policy_of(row, its_arrays)
+            self._vector(table, row["id"], "column", its_arrays)
+        elif table == "runs":
+            missing = {"returns", "arms"} - set(its_arrays)
+            if missing:
+                raise DamagedError(f"array {min(missing)!r} is missing")
+        elif table == "clusterings":
+            ClusteringRecord.of(row).arrays(self.connection)
+
+    def _vector(self, table: str, number: int, name: str, its_arrays: dict[str, Array]) -> None:
+        """A row or column of U, whole."""
+        vector(its_arrays, f"{name}_errors", f"{table} {number}")
+        self.vectors[table, number] = ids, _ = vector(its_arrays, f"{name}_values", f"{table} {number}")
+        if len(ids):
+            self.mentioned["policies" if table == "tasks" else "tasks"].add(int(ids.max()))
+
+    def _arrays(self, table: str, number: int) -> dict[str, Array]:
+        """The arrays of a record that are whole; asked for one by one where they cannot be had all at once."""
+        try:
+            with self.connection.begin_nested():
+                return next(iter(rows.fetch_arrays(self.connection, table, [number])))[1]
+        except UNREADABLE:
+            return self._whole_arrays(table, number)
+
+    def _whole_arrays(self, table: str, number: int) -> dict[str, Array]:
+        here = (arrays.c.owner == table) & (arrays.c.owner_id == number)
+        place = f"{table} {number}"
+        names = self._ask(place, lambda: list(self.connection.execute(sa.select(arrays.c.name).where(here)).scalars()))
+        found = {}
+        for name in names or ():
+            query = sa.select(arrays.c.data, arrays.c.size, arrays.c.sha256).where(here, arrays.c.name == name)
+            packed = self._ask(place, lambda q=query: self.connection.execute(q).first())  # type: ignore[misc]
+            if packed is None:
+                self.damage.append(Damage(place, f"array {name!r} cannot be read"))
+                continue
+            array = self._try(place, partial(unpack_of, Packed(*packed), table, number, name))
+            if array is not None:
+                found[name] = array
+        return found
+
+    def _has_arrays(self, table: str, number: int) -> bool:
+        query = sa.select(arrays.c.name).where(arrays.c.owner == table, arrays.c.owner_id == number).limit(1)
+        return self.connection.execute(query).first() is not None
+
+    def references(self) -> None:
+        """Every record that another speaks of is there."""
+        for table, columns in REFERENCES.items():
+            for row in self.rows[table].values():
+                for column, target in columns.items():
+                    if row[column] is not None and row[column] not in self.named[target]:
+                        self.damage.append(
+                            Damage(f"{target} {row[column]}", f"is missing, {table} {row['id']} needs it")
+                        )
+
+    def orphans(self) -> None:
+        """No array belongs to a record that is not there."""
+        query = sa.select(arrays.c.owner, arrays.c.owner_id, arrays.c.name)
+        for owner, number, name in self._ask("arrays", lambda: list(self.connection.execute(query))) or ():
+            if number not in self.named.get(owner, ()):
+                self.damage.append(Damage(f"{owner} {number}", f"is missing, though its array {name!r} is there"))
+
+    def sequences(self) -> None:
+        """No id will be given out twice."""
+        query = sa.select(sequences.c.name, sequences.c.last)
+        found = self._ask("sequences", lambda: self.connection.execute(query).all()) or ()
+        last = {row.name: row.last for row in found}
+        for table, numbers in self.named.items():
+            highest = max([0, *numbers, *self.mentioned[table]])
+            if not isinstance(last.get(table), int) or last[table] < highest:
+                self.damage.append(Damage(f"sequences {table}", f"is {last.get(table)}, must be {highest} or more"))
+
+    def values(self) -> None:
+        """Every policy has a value in every task, and a task's value is its policy of record's."""
+        policies = np.array(sorted(n for t, n in self.vectors if t == "policies"), np.int64)
+        columns = {int(number): np.sort(self.vectors["policies", int(number)][0]) for number in policies}
+        for task in sorted(n for t, n in self.vectors if t == "tasks"):
+            ids, values = self.vectors["tasks", task]
+            for policy in policies[~np.isin(policies, ids)].tolist():
+                column = columns[policy]
+                place = np.searchsorted(column, task)
+                if place == len(column) or column[place] != task:
+                    self.damage.append(Damage(f"tasks {task}", f"its value under policy {policy} is missing"))
+            row = self.rows["tasks"][task]
+            record = row["policy_of_record"]
+            vector = (ids, values, record) if record in ids else (*self._column(record), task)
+            known = vector[1][vector[0] == vector[2]]
+            if len(known) and known[0] != row["value"]:
+                self.damage.append(Damage(f"tasks {task}", "its value is not that of its policy of record"))
+
+    def _column(self, policy: int) -> tuple[Array, Array]:
+        return self.vectors.get(("policies", policy), (np.empty(0, np.int64), np.empty(0)))
+
+    def _ask(self, place: str, look: Callable[[], Any], default: Any = None) -> Any:
+        """``_try`` for what asks the database: on a server a failed question would spoil those after it."""
+
+        def apart() -> Any:
+            with self.connection.begin_nested():
+                return look()
+
+        return self._try(place, apart, default)
+
+    def _try(self, place: str, look: Callable[[], Any], default: Any = None) -> Any:
+        """What ``look`` returns; where it fails, the failure is noted and ``default`` returned."""
+        try:
+            return look()
+        except RepositoryError as error:
+            self.damage.append(Damage(place, str(error).removeprefix(f"{place}: ")))
+        except UNREADABLE as error:
+            reason = str(getattr(error, "orig", error)).strip().splitlines()
+            self.damage.append(Damage(place, f"cannot be read: {reason[0] if reason else type(error).__name__}"))
+        return default
+
+
+def _file(connection: sa.Connection, place: str) -> list[Damage]:
+    """What SQLite says of its file."""
+
+    def lines() -> Iterator[str]:
+        try:
+            yield from connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+        except sa.exc.DBAPIError as error:
+            yield str(error.orig)
+
+    found = [line for text in lines() for line in text.splitlines()]
+    return [Damage(place, line) for line in found if line != "ok" and not line.startswith("***")]

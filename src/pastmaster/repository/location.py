@@ -1,0 +1,125 @@
+"""Where a repository is: a file for SQLite, a URL for a server; and an engine for it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from pastmaster.errors import InvalidInputError, RepositoryError
+
+BUSY_SECONDS = 60
+CONNECT_SECONDS = 10
+PATIENCE = {  # with a server that does not answer, or a host that vanished
+    "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
+    "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+SERVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+def parse(url_or_path: Any) -> sa.URL:
+    """The address of a database, from a path or a URL."""
+    if not isinstance(url_or_path, str | os.PathLike) or not os.fspath(url_or_path):
+        raise InvalidInputError(f"Repository: url_or_path is {url_or_path!r}, must be a path, or a URL of PostgreSQL")
+    text = os.fspath(url_or_path)
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidInputError("Repository: the URL cannot be read, must be postgresql://user@host/name") from None
+    url = url.set(drivername=SERVERS.get(url.drivername, url.drivername))
+    if url.drivername not in ("sqlite", *SERVERS.values()):
+        raise InvalidInputError(
+            f"Repository: the URL is for {url.drivername}, must begin with postgresql:// (or be a path: SQLite)"
+        )
+    return url
+
+
+def shown(url: sa.URL) -> str:
+    """The address as told to people: no password."""
+    if url.drivername == "sqlite":
+        return str(url.database)
+    return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
+
+
+def check_path(url: sa.URL, create: bool) -> None:
+    """Refuse a path at which no SQLite file is or can be."""
+    if not url.database or url.database == ":memory:":
+        raise InvalidInputError(f"Repository: {url.database or 'the path'} is no file, must be one: it is what lasts")
+    path = Path(url.database)
+    try:
+        if path.is_dir():
+            raise RepositoryError(f"{path} is a directory, must be a file")
+        if not path.exists() and not create:
+            raise RepositoryError(f"there is no repository at {path}: `pastmaster repo init {path}` makes one")
+        if not path.parent.is_dir():
+            raise RepositoryError(f"{path} cannot be made: there is no folder {path.parent}")
+    except (OSError, ValueError) as error:
+        raise RepositoryError(f"{str(path)[:80]!r} is no path for a repository: {error}") from None
+
+
+def engine(url: sa.URL) -> sa.Engine:
+    """An engine whose transactions are what they say, on either database."""
+    if url.drivername == "sqlite":
+        url = _as_it_can_be_opened(url)
+        made = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+        event.listen(made, "connect", _prepare_sqlite)
+        event.listen(made, "begin", _begin_sqlite)
+        return made
+    try:
+        return sa.create_engine(url, pool_pre_ping=True, connect_args=PATIENCE | {"connect_timeout": CONNECT_SECONDS})
+    except ImportError as error:
+        raise InvalidInputError(
+            f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
+        ) from None
+
+
+def _as_it_can_be_opened(url: sa.URL) -> sa.URL:
+    """A file in a folder that cannot be written to is opened for reading only, unless someone is writing there."""
+    path = Path(str(url.database))
+    if (
+        not path.exists()
+        or os.access(path.parent, os.W_OK)
+        or any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    ):
+        return url
+    return url.set(database=path.absolute().as_uri(), query={"mode": "ro", "immutable": "1", "uri": "true"})
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
+    """Every commit on the disk before it is acknowledged, references checked."""
+    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def use_log(engine: sa.Engine) -> None:
+    """Turn the write-ahead log on, once for all; SQLite does not wait here for others who do the same."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    with engine.connect() as connection:
+        cursor = connection.connection.cursor()
+        while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                cursor.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if "readonly" in str(error):
+                    break
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+        cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    """A writer takes its lock at once, so that it never finds out half-way that another was first."""
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,218 @@
+"""Tasks and policies as records: what is written of them, and how they are made again from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster import formerly
+from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
+from pastmaster.mdp import TabularMDP, sealed
+from pastmaster.npy import Array
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
+from pastmaster.repository.rows import Row
+from pastmaster.tasks import GymTask, fitting_policy
+from pastmaster.values import Bounds, checked_policy
+
+Task = TabularMDP | GymTask
+Stored = Any
+"""A policy as it comes out of a repository: an array, or a ``NetworkPolicy``."""
+MODEL = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
+DEEPEST = 20  # levels of lists and mappings in what is stored of a task
+PROVENANCES = ("solved", "learned", "imported")
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What a repository knows of a task besides the task itself.
+
+    ``value`` is the worth of its policy of record from its start, ``value_error`` that number's standard error (0 where
+    it is exact), ``bounds`` the least and greatest return of an episode, where a model tells.
+    """
+
+    id: int
+    name: str
+    kind: str
+    own_policy: int
+    policy_of_record: int
+    value: float
+    value_error: float
+    bounds: Bounds | None
+    digest: str
+
+    @classmethod
+    def of(cls, row: Row) -> TaskRecord:
+        """From a row of the table."""
+        bounds = None if row["lower"] is None else Bounds(row["lower"], row["upper"])
+        same = ("id", "name", "own_policy", "policy_of_record", "value", "value_error", "digest")
+        return cls(kind=row["settings"]["kind"], bounds=bounds, **{name: row[name] for name in same})
+
+
+def task_row(task: Task) -> tuple[Row, dict[str, Array]]:
+    """The columns and arrays that hold a task."""
+    family = family_of(task) | {"horizon": task.horizon}
+    name = plain(task.name, "Repository.add: task.name")
+    if isinstance(task, GymTask):
+        try:
+            identity = plain(task.identity, "Repository.add: task")
+        except InvalidInputError as error:
+            raise InvalidInputError(f"Repository.add: {name} can be used but not stored: {error}") from None
+        told = {"reward_range": task.reward_range, "time_limit": task.time_limit}
+        settings = family | {"kind": "gymnasium"} | identity | plain(told, "Repository.add: task")
+        return {"name": name, "digest": _environment_digest(settings), "settings": settings}, {}
+    arrays = {name: getattr(task, name) for name in MODEL if getattr(task, name) is not None}
+    settings = family | {"kind": "tabular", "params": plain(task.params, "Repository.add: task.params")}
+    return {"name": name, "digest": _digest(family | {"kind": "tabular"}, arrays), "settings": settings}, arrays
+
+
+def family_of(task: Task) -> dict[str, Any]:
+    """What the tasks of a repository share."""
+    if isinstance(task, GymTask):
+        return task.family
+    return {"n_states": task.n_states, "n_actions": task.n_actions, "gamma": task.gamma}
+
+
+def _environment_digest(settings: Mapping[str, Any]) -> str:
+    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", *(["wrappers"] if "wrappers" in settings else []))
+    known = {key: settings[key] for key in identity} | {"env_id": formerly.digested(str(settings["env_id"]))}
+    return _digest(known, {})
+
+
+def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
+    """The task a record holds, checked like any other and equal to the one stored, bit for bit."""
+    place, settings = f"tasks {row['id']}", row["settings"]
+    try:
+        if settings["kind"] == "gymnasium":
+            return _environment_of(row, place)
+        start = np.zeros(len(arrays["next_state"]))
+        start[arrays["start_states"]] = arrays["start_probability"]
+        task = TabularMDP(
+            arrays["next_state"],
+            arrays["reward"],
+            gamma=settings["gamma"],
+            probability=arrays.get("probability"),
+            terminated=arrays["terminated"],
+            start=start,
+            horizon=settings["horizon"],
+            name=row["name"],
+            params=settings["params"],
+        )
+    except KeyError as error:
+        raise DamagedError(f"{place}: {error} is missing") from None
+    except RepositoryError:
+        raise
+    except (PastmasterError, TypeError, ValueError, IndexError, MemoryError) as error:
+        raise DamagedError(f"{place}: is no task: {error}") from None
+    # Probabilities divided by a sum that is 1 but for rounding: what was stored is taken back as it was.
+    task.__setstate__({name: arrays[name] for name in ("probability", "start_probability") if name in arrays})
+    if task_row(task)[0]["digest"] != row["digest"]:
+        raise DamagedError(f"{place}: its arrays are not those it was stored with")
+    return task
+
+
+def verify_task(row: Row, arrays: Mapping[str, Array]) -> None:
+    """``DamagedError`` unless a record holds the task it was stored with; an environment need not be known here."""
+    episodes = row["settings"]["evaluation_episodes"]
+    if episodes is not None and (not isinstance(episodes, int) or episodes < 2):
+        raise DamagedError(f"tasks {row['id']}: evaluation_episodes is {episodes!r}")
+    if row["settings"]["kind"] == "tabular":
+        task_of(row, arrays)
+    elif _environment_digest(row["settings"]) != row["digest"]:
+        raise DamagedError(f"tasks {row['id']}: its settings are not those it was stored with")
+
+
+def _environment_of(row: Row, place: str) -> GymTask:
+    """The environment a record names, which must be registered in this process."""
+    settings = row["settings"]
+    if _environment_digest(settings) != row["digest"]:
+        raise DamagedError(f"{place}: its settings are not those it was stored with")
+    env_id = settings["env_id"]
+    if not isinstance(env_id, str) or ":" in env_id:
+        raise DamagedError(f"{place}: {env_id!r} is no id of an environment")
+    env_id = formerly.current(env_id)
+    if env_id not in gym.registry:
+        raise RepositoryError(f"{place}: {env_id} is not registered here: import the module that registers it first")
+    # what an older version stored has no range and no limit of its own
+    more = {key: settings[key] for key in ("reward_range", "time_limit", "wrappers") if key in settings}
+    try:
+        return GymTask(env_id, settings["kwargs"], settings["gamma"], settings["horizon"], name=row["name"], **more)
+    except (InvalidInputError, TaskError) as error:
+        raise RepositoryError(f"{place}: its environment cannot be made here: {error}") from None
+
+
+def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array], Stored]:
+    """The columns and arrays that hold a policy, a table or a network, and the policy as it will come out."""
+    if provenance not in PROVENANCES:
+        raise InvalidInputError(
+            f"Repository.add: provenance is {provenance!r}, must be one of {', '.join(PROVENANCES)}"
+        )
+    made = fitting_policy(policy, task, "Repository.add: policy")
+    if isinstance(made, NetworkPolicy):
+        stored: Stored = made
+        array, settings = made.weights, {"kind": "network"} | made.settings
+        digest = _digest(settings, {"policy": array})
+    elif isinstance(made, TablePolicy):
+        stored = array = sealed(made.table.copy())
+        settings = {"n_states": task.n_states, "n_actions": task.n_actions}
+        digest = _digest({}, {"policy": array})
+    else:
+        what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
+        raise InvalidInputError(
+            f"Repository.add: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
+        )
+    return {"digest": digest, "provenance": provenance, "settings": settings}, {"policy": array}, stored
+
+
+def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
+    """The policy a record holds: an array, or a ``NetworkPolicy``."""
+    place, settings = f"policies {row['id']}", dict(row["settings"])
+    try:
+        array, policy = arrays["policy"], None
+        if settings.get("kind") == "network":
+            policy = NetworkPolicy.from_data({k: v for k, v in settings.items() if k != "kind"}, array)
+            digest = _digest(settings, {"policy": array})
+        else:
+            checked_policy(array, settings["n_states"], settings["n_actions"], place)
+            digest = _digest({}, {"policy": array})
+        if array.dtype not in (np.int32, np.float32, np.float64) or digest != row["digest"]:
+            raise DamagedError(f"{place}: its array is not the one it was stored with")
+    except KeyError as error:
+        raise DamagedError(f"{place}: {error} is missing") from None
+    except InvalidInputError as error:
+        raise DamagedError(f"{place}: is no policy: {error}") from None
+    return array if policy is None else policy
+
+
+def plain(value: Any, place: str, depth: int = 0) -> Any:
+    """NumPy's numbers and arrays, tuples and mappings as JSON has them, or a refusal."""
+    if depth > DEEPEST:
+        raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
+    if isinstance(value, Mapping):
+        return {plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1) for key, inner in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(inner, f"{place}[{i}]", depth + 1) for i, inner in enumerate(value)]
+    if isinstance(value, str) and (
+        "\0" in value or (not value.isascii() and value.encode("utf-8", "ignore").decode() != value)
+    ):
+        raise InvalidInputError(f"{place} is {value!r}, must be text that every database can hold")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidInputError(f"{place} is {value!r}, must be a plain number, text, list or mapping")
+
+
+def _digest(settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """SHA-256 of what makes a record what it is: the same task twice has the same digest."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,131 @@
+"""Records in and out of the tables: numbered, checksummed, with their arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from pastmaster.errors import DamagedError, RepositoryError
+from pastmaster.npy import Array
+from pastmaster.repository.arrays import Packed, pack, unpack_of
+from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
+
+Row = dict[str, Any]
+ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
+BATCH = 200  # records asked for at once
+
+
+def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
+    """Store a record under the next number; ``row["settings"]`` are plain values."""
+    counter = sequences.c.name == table
+    connection.execute(sa.update(sequences).where(counter).values(last=sequences.c.last + 1))
+    number = connection.execute(sa.select(sequences.c.last).where(counter)).scalar()
+    if number is None:
+        raise DamagedError(f"the sequence of {table} is missing")
+    connection.execute(sa.insert(RECORDS[table]), stored(table, row | {"id": int(number)}))
+    packed = {name: array if isinstance(array, Packed) else pack(array) for name, array in its_arrays.items()}
+    if packed:
+        stored_arrays = [stored_array(table, int(number), name, array) for name, array in packed.items()]
+        connection.execute(sa.insert(arrays), stored_arrays)
+    return int(number)
+
+
+def stored_array(table: str, number: int, name: str, packed: Packed) -> Row:
+    """An array as the table holds it: its checksum is good for this array of this record only."""
+    return {"owner": table, "owner_id": number, "name": name} | packed.of(table, number, name)._asdict()
+
+
+def stored(table: str, row: Row) -> Row:
+    """A row as the table holds it: settings as text, every column there, the checksum."""
+    full = {column.name: row.get(column.name) for column in RECORDS[table].columns if column.name != "checksum"}
+    full |= {name: value + 0.0 for name, value in full.items() if isinstance(value, float)}  # SQLite keeps no -0
+    full["settings"] = json.dumps(row["settings"], sort_keys=True)
+    return full | {"checksum": row_checksum(table, full)}
+
+
+def update(connection: sa.Connection, table: str, row: Row, **changes: Any) -> None:
+    """Change columns of a record that has been read."""
+    columns = RECORDS[table].columns
+    full = stored(table, {name: value for name, value in row.items() if name in columns} | changes)
+    connection.execute(sa.update(RECORDS[table]).where(columns.id == row["id"]).values(**full))
+
+
+def remove(connection: sa.Connection, table: str, number: int) -> None:
+    """Forget a record and its arrays."""
+    connection.execute(sa.delete(arrays).where(arrays.c.owner == table, arrays.c.owner_id == number))
+    connection.execute(sa.delete(RECORDS[table]).where(RECORDS[table].c.id == number))
+
+
+def verified(table: str, raw: sa.RowMapping) -> Row:
+    """A record as it was stored, settings as plain values, or ``DamagedError`` naming it."""
+    row: Row = {str(name): value for name, value in raw.items()}
+    place = f"{table} {row['id']}"
+    try:
+        if row_checksum(table, row) != row["checksum"]:
+            raise DamagedError(f"{place}: its checksum does not match its columns")
+        settings = json.loads(row["settings"])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DamagedError(f"{place}: its columns cannot be read: {error}") from None
+    return row | {"settings": settings}
+
+
+def numbers(connection: sa.Connection, table: str) -> list[int]:
+    """The ids of all records, in order."""
+    column = RECORDS[table].c.id
+    return [int(number) for number in connection.execute(sa.select(column).order_by(column)).scalars()]
+
+
+def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> None:
+    """Refuse numbers that no record has, or has any more."""
+    column = RECORDS[table].c.id
+    for batch in batches(wanted):
+        found = set(connection.execute(sa.select(column).where(column.in_(batch))).scalars())
+        if missing := [number for number in batch if number not in found]:
+            raise RepositoryError(f"there is no {ONE_OF[table]} {missing[0]} in the repository")
+
+
+def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = None) -> list[Row]:
+    """The records of these numbers, in their order, or all of them."""
+    columns = RECORDS[table]
+    if wanted is None:
+        found = connection.execute(sa.select(columns).order_by(columns.c.id)).mappings()
+        return [verified(table, raw) for raw in found]
+    require(connection, table, wanted)
+    by_number: dict[int, Row] = {}
+    for batch in batches(wanted):
+        for raw in connection.execute(sa.select(columns).where(columns.c.id.in_(batch))).mappings():
+            by_number[raw["id"]] = verified(table, raw)
+    return [by_number[number] for number in wanted]
+
+
+def fetch_where(connection: sa.Connection, table: str, *conditions: sa.ColumnElement[bool]) -> list[Row]:
+    """The records that fulfil the conditions, in order of number."""
+    columns = RECORDS[table]
+    found = connection.execute(sa.select(columns).where(*conditions).order_by(columns.c.id)).mappings()
+    return [verified(table, raw) for raw in found]
+
+
+def fetch_arrays(
+    connection: sa.Connection, table: str, wanted: Iterable[int], names: Sequence[str] | None = None
+) -> Iterator[tuple[int, dict[str, Array]]]:
+    """Number and arrays of each record, batch by batch; a record without any gives an empty dict."""
+    for batch in batches(list(wanted)):
+        query = sa.select(arrays).where(arrays.c.owner == table, arrays.c.owner_id.in_(batch))
+        if names is not None:
+            query = query.where(arrays.c.name.in_(names))
+        found: dict[int, dict[str, Array]] = {number: {} for number in batch}
+        for row in connection.execute(query):
+            if row.owner_id not in found:  # an index that is damaged leads anywhere
+                raise DamagedError(f"{table} {row.owner_id}: its array {row.name!r} is where another should be")
+            packed = Packed(row.data, row.size, row.sha256)
+            found[row.owner_id][row.name] = unpack_of(packed, table, row.owner_id, row.name)
+        yield from found.items()
+
+
+def batches(wanted: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The numbers a batch at a time: databases limit how many one question may name."""
+    for first in range(0, len(wanted), BATCH):
+        yield wanted[first : first + BATCH]

@@ -1,0 +1,103 @@
+"""The tables of a repository.
+
+A task brings a policy of its own; the policy of record is whichever stored policy is worth most in it. The value of a
+policy in a task is stored with whichever of the two came later: the task's *row* holds its values under the policies
+there were when it was added, the policy's *column* its values in the tasks there were. So adding either writes one
+vector each, and nothing that was written is rewritten. Ids are never used twice.
+
+Every row carries a checksum of its other columns, every array one of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+REVISION = "0001"
+"""The newest migration: what this version of the library reads and writes."""
+VERSION_TABLE = "pastmaster_version"
+"""Where Alembic keeps the schema's revision: not under the name that every other program uses."""
+
+ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # in SQLite the row's own number, which needs no index
+metadata = sa.MetaData()
+
+
+def _table(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
+    """A table of records: a number, columns, the other settings as JSON, a checksum."""
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("id", ID, primary_key=True, autoincrement=False),
+        *columns,
+        sa.Column("settings", sa.Text, nullable=False),
+        sa.Column("checksum", sa.String(64), nullable=False),
+    )
+
+
+def _number(name: str, nullable: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Double, nullable=nullable)
+
+
+def _reference(name: str, to: str, nullable: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, ID, sa.ForeignKey(f"{to}.id"), nullable=nullable, index=True)
+
+
+policies = _table(
+    "policies",
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("provenance", sa.String(16), nullable=False),
+)
+tasks = _table(
+    "tasks",
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("name", sa.Text, nullable=False),
+    _reference("own_policy", "policies"),
+    _reference("policy_of_record", "policies"),
+    _number("value"),  # of the policy of record in the task
+    _number("value_error"),  # its standard error, 0 where it is exact
+    _number("lower", nullable=True),  # bounds on a return, where there is a model
+    _number("upper", nullable=True),
+)
+streams = _table("streams", sa.Column("name", sa.String(200), nullable=False, unique=True))
+runs = _table(
+    "runs",
+    _reference("task_id", "tasks", nullable=True),
+    _reference("stream_id", "streams", nullable=True),
+    sa.Column("position", sa.BigInteger, nullable=True),
+    sa.UniqueConstraint("stream_id", "position"),
+)
+clusterings = _table(
+    "clusterings",
+    _reference("stream_id", "streams", nullable=True),
+    sa.Column("position", sa.BigInteger, nullable=True),
+    sa.UniqueConstraint("stream_id", "position"),
+)
+RECORDS = {table.name: table for table in (policies, tasks, streams, runs, clusterings)}
+"""The tables of records, each after those it refers to."""
+
+arrays = sa.Table(
+    "arrays",
+    metadata,
+    sa.Column("owner", sa.String(16), primary_key=True),  # a table's name
+    sa.Column("owner_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.String(32), primary_key=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False),
+)
+sequences = sa.Table(
+    "sequences",
+    metadata,
+    sa.Column("name", sa.String(16), primary_key=True),  # a table's name
+    sa.Column("last", sa.BigInteger, nullable=False),  # the last id given out
+)
+
+
+def row_checksum(table: str, row: Mapping[str, Any]) -> str:
+    """SHA-256 of a row: its table and its columns but ``checksum``, by name."""
+    columns = {name: row[name] for name in sorted(row) if name != "checksum"}
+    return hashlib.sha256(json.dumps([table, columns]).encode()).hexdigest()

@@ -1,0 +1,201 @@
+"""What is the same in all trials of a ``transfer``, checked once: the task, the sources, the learner's settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster import formerly
+from pastmaster._cross_kernels import states_met
+from pastmaster.checks import whole, within
+from pastmaster.errors import InvalidInputError
+from pastmaster.guard import Watch
+from pastmaster.mdp import BoolArray, TabularMDP, sealed
+from pastmaster.policies import TablePolicy, as_policy
+from pastmaster.policies.batch import is_random
+from pastmaster.reuse import _episode_kernels as kernels
+from pastmaster.reuse.episodes import FOREVER, simulated, source_arrays
+from pastmaster.reuse.learner import LearnerSettings
+from pastmaster.reuse.q_learning import QLearning, discrete_size
+from pastmaster.table import code_of, step_limit
+from pastmaster.values import checked_policy
+from pastmaster.values.cross import outcomes_and_start
+
+Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
+
+
+class Problem:
+    """A task, source policies and a learner's settings that fit together."""
+
+    def __init__(
+        self, task: Any, sources: Any, settings: Any, gamma: float | None, horizon: int | None, share: bool
+    ) -> None:
+        if not isinstance(sources, Iterable) or isinstance(sources, str):
+            raise InvalidInputError(f"transfer: sources is {sources!r}, must be a list of policies")
+        if isinstance(sources, np.ndarray) and sources.ndim == 1 and sources.dtype != object and len(sources):
+            raise InvalidInputError("transfer: sources is an array [S], one policy, must be a list: pass [policy]")
+        if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
+            raise InvalidInputError(
+                f"transfer: learner is {settings!r}, must be a QLearning(), or an object with a method start"
+            )
+        self.task, self.settings, self.share = task, settings, share
+        self.tabular = isinstance(task, TabularMDP)
+        self.spec: gym.envs.registration.EnvSpec | None = None
+        self.shared_environment = isinstance(task, gym.Env)
+        if self.tabular:
+            self._take_task(gamma, horizon)
+        else:
+            self._take_environment(gamma, horizon)
+        self.n_states, self.n_actions = discrete_size(self.observations), discrete_size(self.actions)
+        if isinstance(settings, QLearning) and None in (self.n_states, self.n_actions):
+            raise InvalidInputError(
+                f"transfer: QLearning needs Discrete observations and actions from 0, got {self.observations} and "
+                f"{self.actions}: pass a learner for these, SB3Learning('DQN') say"
+            )
+        if share and not isinstance(settings, QLearning):
+            raise InvalidInputError(
+                "transfer: share=True needs the likelihood of the learner's actions, so learner must be a QLearning"
+            )
+        self.sources = [self._checked_source(source, i) for i, source in enumerate(sources)]
+
+    def _take_task(self, gamma: float | None, horizon: int | None) -> None:
+        task: TabularMDP = self.task
+        self._own_setting("gamma", gamma)
+        horizon = self._own_setting("horizon", horizon)
+        steps = None if horizon is None else whole("transfer", "horizon", horizon, at_least=1)
+        if steps is None and (endless := endless_states(task)).any():
+            raise InvalidInputError(
+                f"transfer: {task} has no horizon and an episode may never end (in state "
+                f"{int(np.argmax(endless))}, say): pass horizon, its most steps"
+            )
+        self.gamma, self.horizon = task.gamma, FOREVER if steps is None else steps
+        self.observations: gym.Space[Any] = gym.spaces.Discrete(task.n_states)
+        self.actions: gym.Space[Any] = gym.spaces.Discrete(task.n_actions)
+
+    def _own_setting(self, name: str, given: Any) -> Any:
+        """The task's own gamma or horizon, where it has one; to give another is refused."""
+        own = getattr(self.task, name, None)
+        if isinstance(self.task, str | gym.Env) or own is None:
+            return given
+        if given is not None and given != own:
+            raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
+        return own
+
+    def _take_environment(self, gamma: float | None, horizon: int | None) -> None:
+        gamma, horizon = self._own_setting("gamma", gamma), self._own_setting("horizon", horizon)
+        if gamma is None:
+            raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
+        self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)
+        env = self.environment()
+        own = getattr(self.task, "horizon", None) is not None and not self.shared_environment
+        steps = [limit for limit in (None if own else step_limit(env), horizon) if limit is not None]
+        self.observations, self.actions = env.observation_space, env.action_space
+        self.leave(env)
+        if not steps:
+            raise InvalidInputError(
+                f"transfer: {env} has no step limit and an episode may never end: pass horizon, its most steps"
+            )
+        self.horizon = whole("transfer", "horizon", min(steps), at_least=1)
+
+    def watch(self) -> Watch:
+        """A watch over the environments of one trial."""
+        own = None if self.shared_environment else getattr(self.task, "watch", None)
+        watch: Watch = Watch(str(self.task), None) if own is None else own()
+        return watch
+
+    def environment(self, watch: Watch | None = None) -> gym.Env[Any, Any]:
+        """An environment to run episodes in, under a watch if the task wants one; ``leave`` it when done."""
+        env: gym.Env[Any, Any]
+        if self.tabular:
+            return self.task.to_gymnasium()  # type: ignore[no-any-return]
+        if watch is not None and watch.limit is not None:
+            return self.task.environment(watch)  # type: ignore[no-any-return]
+        if isinstance(self.task, str):
+            env = gym.make(self.spec or self.task)
+            self.spec = env.spec  # in another process the id may not be registered
+        else:
+            env = self.task() if callable(self.task) and not self.shared_environment else self.task
+        if not isinstance(env, gym.Env):
+            raise InvalidInputError(
+                f"transfer: task is {self.task!r}, must be a TabularMDP, or a Gymnasium environment, its id, "
+                "or a function that makes one"
+            )
+        return env
+
+    def leave(self, env: gym.Env[Any, Any]) -> None:
+        """Close an environment that was made here."""
+        if not self.shared_environment:
+            env.close()
+
+    def _checked_source(self, source: Any, i: int) -> Any:
+        place = f"transfer: sources[{i}]"
+        if isinstance(source, TablePolicy):
+            source = source.table
+        elif hasattr(source, "act") or hasattr(source, "predict"):
+            policy = as_policy(source, place)
+            if self.share and is_random(policy):
+                raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
+            return policy
+        if callable(source):
+            return source
+        if self.n_states is None or self.n_actions is None:
+            raise InvalidInputError(
+                f"{place} is an array, which needs Discrete observations and actions: pass a function instead"
+            )
+        return checked_policy(source, self.n_states, self.n_actions, place)
+
+    @property
+    def compilable(self) -> bool:
+        """Whether task, sources and learner are all arrays."""
+        arrays = all(isinstance(source, np.ndarray) for source in self.sources)
+        return self.tabular and arrays and isinstance(self.settings, QLearning)
+
+    @property
+    def identity(self) -> list[Any] | None:
+        """What tells this task from every other; None of code, which cannot be told apart."""
+        if self.tabular:
+            return outcomes_and_start(self.task)
+        if hasattr(self.task, "identity") and not self.shared_environment:
+            try:
+                return ["task", json.dumps(self.task.fingerprint, sort_keys=True)]
+            except InvalidInputError:  # a function whose environments cannot be told apart
+                return None
+        if self.spec is None:
+            return None
+        try:
+            return [
+                formerly.digested(self.spec.id),
+                formerly.digested(code_of(self.spec)),
+                json.dumps(self.spec.kwargs, sort_keys=True),
+                self.spec.max_episode_steps,
+            ]
+        except TypeError:
+            return None
+
+    @cached_property
+    def arrays(self) -> tuple[kernels.Task, kernels.Sources]:
+        """Task and sources as the compiled episodes read them."""
+        return simulated(self.task, self.horizon), source_arrays(self.sources, self.task)
+
+
+def endless_states(task: TabularMDP) -> BoolArray:
+    """The states an episode can reach in which some policy stays for ever: it never ends, nor leaves them [S]."""
+    shape = (task.n_states, task.n_actions, -1)
+    chances = np.ones(task.next_state.shape) if task.probability is None else task.probability
+    possible: BoolArray = chances.reshape(shape) > 0
+    ends, following = task.terminated.reshape(shape), task.next_state.reshape(shape)
+    staying = np.ones(task.n_states, np.bool_)
+    while True:  # the largest set in which some action of every state surely stays
+        stays = (~possible | (~ends & staying[following])).all(axis=2)
+        kept: BoolArray = staying & np.any(stays, axis=1)
+        if (kept == staying).all():
+            break
+        staying = kept
+    goes_on = (possible & ~ends).astype(np.float64)
+    met: BoolArray = states_met(sealed(following), sealed(goes_on), task.start_states)
+    return staying & met

@@ -1,0 +1,168 @@
+"""Q-learning, the arm that learns the new task from scratch.
+
+    Q(s, a) += step (r + gamma max_a' Q(s', a') - Q(s, a)),
+
+what follows left out where the episode ended (but not where the horizon cut it off). Actions are epsilon-greedy, ties
+between best actions broken at random; one uniform number decides each. The step size may depend on how often (s, a) was
+updated, epsilon on how many episodes of its own the learner has had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.errors import InvalidInputError
+from pastmaster.mdp import FloatArray, IntArray, sealed
+
+Schedule = float | Callable[[int], float] | Sequence[float] | FloatArray
+LONGEST_SCHEDULE = 100_000
+
+
+@dataclass(frozen=True)
+class decay:  # noqa: N801  a function with a name, so that it prints as it was called
+    """A schedule that falls as ``first / (1 + n / half)``: half of ``first`` at n = ``half``."""
+
+    first: float
+    half: float
+
+    def __post_init__(self) -> None:
+        if not (self.half > 0 and 0 <= self.first <= 1):
+            raise InvalidInputError(f"{self}: must fall from a number in 0 .. 1, and have half above 0")
+
+    def __call__(self, n: int) -> float:
+        return self.first / (1.0 + n / self.half)
+
+
+@dataclass(frozen=True)
+class QLearning:
+    """Settings of a Q-learner. ``start`` makes one that runs.
+
+    ``step_size`` by number of updates of (s, a) so far, and ``epsilon`` by own episodes so far, are each a number, a
+    function of n or a list by n, whose last entry holds on (functions are tabulated for the first 100,000 n).
+    ``learn_from``: its "own" episodes, as the analysis assumes, or "every" episode, whichever arm ran it.
+    """
+
+    step_size: Schedule = 0.5
+    epsilon: Schedule = 0.1
+    initial: float = 0.0
+    learn_from: Literal["own", "every"] = "own"
+
+    def __post_init__(self) -> None:
+        if self.learn_from not in ("own", "every"):
+            raise InvalidInputError(f"QLearning: learn_from is {self.learn_from!r}, must be 'own' or 'every'")
+        if not isinstance(self.initial, int | float | np.number) or not np.isfinite(self.initial):
+            raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number")
+        _ = self.steps, self.epsilons  # refuse now what could not be tabulated later
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """The step sizes, whose last entry holds on."""
+        return tabulated("step_size", self.step_size)
+
+    @cached_property
+    def epsilons(self) -> FloatArray:
+        """The exploration rates, whose last entry holds on."""
+        return tabulated("epsilon", self.epsilon)
+
+    @property
+    def identity(self) -> list[Any]:
+        """All that its learners depend on, as arrays and plain values."""
+        return [self.steps, self.epsilons, self.initial, self.learn_from]
+
+    def start(
+        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
+    ) -> QLearner:
+        """A learner that knows nothing yet, of Discrete observations and actions."""
+        n_states, n_actions = discrete_size(observations), discrete_size(actions)
+        if n_states is None or n_actions is None:
+            raise InvalidInputError(
+                f"QLearning.start: got {observations} and {actions}, must be Discrete observations and actions from 0"
+            )
+        return QLearner(self, n_states, n_actions, gamma, rng)
+
+
+def discrete_size(space: gym.Space[Any]) -> int | None:
+    """n of Discrete(n), None of any other space."""
+    return int(space.n) if isinstance(space, gym.spaces.Discrete) and space.start == 0 else None
+
+
+def tabulated(name: str, schedule: Schedule) -> FloatArray:
+    """A schedule as an array whose last entry holds on."""
+    try:
+        values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
+        table = np.atleast_1d(np.asarray(values))
+        table = table.astype(np.float64) if table.dtype.kind in "iuf" else np.empty(0)
+    except (TypeError, ValueError, ArithmeticError):
+        table = np.empty(0)
+    if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
+        raise InvalidInputError(f"QLearning: {name} is {schedule!r}, must be numbers in 0 .. 1")
+    return sealed(table)
+
+
+class QLearner:
+    """A running Q-learner over states 0 .. S - 1. The compiled episodes work on these same arrays."""
+
+    def __init__(
+        self, settings: QLearning, n_states: int, n_actions: int, gamma: float, rng: np.random.Generator
+    ) -> None:
+        self.Q = np.full((n_states, n_actions), float(settings.initial))
+        self.steps, self.epsilons = settings.steps, settings.epsilons
+        self.visits = np.zeros((n_states, n_actions) if len(self.steps) > 1 else (0, 0), np.int64)
+        self.own_episodes = np.zeros(1, np.int64)
+        self.gamma, self.rng = gamma, rng
+
+    @property
+    def epsilon(self) -> float:
+        """The exploration rate of the next own episode."""
+        return float(self.epsilons[min(self.own_episodes[0], len(self.epsilons) - 1)])
+
+    @property
+    def policy(self) -> IntArray:
+        """The greedy policy [S], ties to the lowest action."""
+        policy: IntArray = self.Q.argmax(axis=1).astype(np.int32)
+        return policy
+
+    def act(self, state: int, epsilon: float | None = None) -> int:
+        """An epsilon-greedy action, drawn by one uniform number."""
+        epsilon = self.epsilon if epsilon is None else epsilon
+        row, u = self.Q[state].tolist(), self.rng.random()
+        if u < epsilon:
+            return min(int(u / epsilon * len(row)), len(row) - 1)
+        best = max(row)
+        ties = [a for a, q in enumerate(row) if q == best]
+        return ties[min(int((u - epsilon) / (1.0 - epsilon) * len(ties)), len(ties) - 1)] if len(ties) > 1 else ties[0]
+
+    def likelihood(self, state: int, action: int) -> float:
+        """How likely ``act`` is to take the action."""
+        row = self.Q[state].tolist()
+        best = max(row)
+        greedy = (1.0 - self.epsilon) / row.count(best) if row[action] == best else 0.0
+        return self.epsilon / len(row) + greedy
+
+    def learn(self, state: int, action: int, reward: float, following: int, terminated: bool) -> None:
+        """One update of Q."""
+        target = reward if terminated else reward + self.gamma * max(self.Q[following].tolist())
+        if len(self.steps) > 1:
+            step = float(self.steps[min(self.visits[state, action], len(self.steps) - 1)])
+            self.visits[state, action] += 1
+        else:
+            step = float(self.steps[0])
+        old = float(self.Q[state, action])
+        self.Q[state, action] = old + step * (target - old)
+
+    def unlearn(self, changes: list[tuple[int, int, float]]) -> None:
+        """Take back updates, given as (state, action, Q before)."""
+        for state, action, old in reversed(changes):
+            self.Q[state, action] = old
+            if len(self.steps) > 1:
+                self.visits[state, action] -= 1
+
+    def end_own_episode(self) -> None:
+        """An episode of its own is over."""
+        self.own_episodes[0] += 1

@@ -1,0 +1,69 @@
+"""What Gymnasium says of an environment: its transition table as arrays, its step limit, its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.errors import InvalidInputError
+
+
+def step_limit(env: gym.Env[Any, Any], *attributes: str) -> int | None:
+    """The most steps of an episode: by the environment's spec, or by attributes of its own; None if none says so."""
+    limits = [env.spec.max_episode_steps if env.spec else None]
+    limits += [getattr(env.unwrapped, name, None) for name in ("horizon", *attributes)]
+    return min((int(limit) for limit in limits if isinstance(limit, int | np.integer)), default=None)
+
+
+def code_of(spec: gym.envs.registration.EnvSpec) -> str:
+    """Where the code of an environment is, as "module:name"."""
+    entry: Any = spec.entry_point
+    return entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
+
+
+def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]`` as four arrays.
+
+    Shorter lists of outcomes are filled up with outcomes of probability 0.
+    """
+    n_states, n_actions = len(table), len(_entry(table, 0, "P"))
+    for s in range(n_states):
+        if len(_entry(table, s, "P")) != n_actions:
+            got = len(table[s])
+            raise InvalidInputError(f"from_gymnasium: P[{s}] has {got} actions, must have {n_actions} as P[0]")
+    n_outcomes = max(len(_entry(table[s], a, f"P[{s}]")) for s in range(n_states) for a in range(n_actions))
+    shape = (n_states, n_actions, n_outcomes)
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "probability": np.zeros(shape),
+        "next_state": np.zeros(shape, np.int64),
+        "reward": np.zeros(shape),
+        "terminated": np.zeros(shape, np.bool_),
+    }
+    for s, a in np.ndindex(n_states, n_actions):
+        for k, outcome in enumerate(_entry(table[s], a, f"P[{s}]")):
+            if not isinstance(outcome, tuple | list) or len(outcome) != 4 or not _whole(outcome[1]):
+                raise InvalidInputError(
+                    f"from_gymnasium: P[{s}][{a}][{k}] is {outcome!r}, "
+                    "must be (probability, next state, reward, terminated) with a whole next state"
+                )
+            for name, value in zip(arrays, outcome, strict=True):
+                arrays[name][s, a, k] = value
+    return arrays
+
+
+def _entry(table: Any, key: int, place: str) -> Any:
+    """One entry of a table keyed 0, 1, 2, ..., or a refusal."""
+    try:
+        return table[key]
+    except (KeyError, IndexError):
+        raise InvalidInputError(
+            f"from_gymnasium: {place} has no entry {key}, must be keyed 0..{len(table) - 1}"
+        ) from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and value == value // 1

@@ -1,0 +1,312 @@
+"""A task of which only episodes can be run: a Gymnasium environment, a discount and a step cap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from pastmaster import formerly
+from pastmaster.checks import is_finite, whole, within
+from pastmaster.errors import InvalidInputError, TaskError
+from pastmaster.guard import Guarded, Watch, watched
+from pastmaster.mdp import FloatArray, TabularMDP
+from pastmaster.reuse.q_learning import discrete_size
+from pastmaster.table import code_of, step_limit
+from pastmaster.tasks.identity import (
+    behave_alike,
+    check_wrappers,
+    identity_of,
+    plain_arguments,
+    plain_wrappers,
+    spec_of,
+)
+from pastmaster.values import Bounds, return_bounds
+from pastmaster.values.bounds import listed
+
+Factory = Callable[..., gym.Env[Any, Any]]
+ROUNDING = 1e-9  # relative: more than rounding can carry a sum of rewards beyond its bound
+
+
+@dataclass(frozen=True)
+class GymTask:
+    """The environment ``gymnasium.make(env_id, **kwargs)``, or ``env_id(**kwargs)`` of a function, as a task.
+
+    Call it to make one, under guard: where an environment raises or returns nonsense there is a ``TaskError`` that
+    names it. So there is where it hangs, if pastmaster runs the episodes: one call takes longer than ``time_limit``
+    seconds. ``horizon`` is the environment's own step limit unless given. ``reward_range``: the least and the greatest
+    reward of a step, where the environment does not tell.
+
+    A task is known, and stored, by Gymnasium's spec of its environment as plain JSON values. An id that names a module
+    to import ("module:Name-v0") is refused: what is stored is data, so import the module that registers it yourself.
+    A function whose environments have no spec, or are not what it says, can be used but not stored: ``identity``
+    raises an error that says why. ``wrappers`` are Gymnasium's own, innermost first, as a spec tells them.
+    """
+
+    env_id: str | Factory
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    gamma: float = 0.99
+    horizon: int | None = None
+    name: str = ""
+    reward_range: tuple[float, float] | None = None
+    time_limit: float | None = 60.0
+    wrappers: tuple[Mapping[str, Any], ...] = ()
+    _look: _Look = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        made_by_id = isinstance(self.env_id, str) and ":" not in self.env_id
+        if not made_by_id and not callable(self.env_id):
+            raise InvalidInputError(
+                f"GymTask: env_id is {self.env_id!r}, must be the id of a registered environment, without a module, "
+                "or a function that makes one"
+            )
+        kwargs = plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs)
+        self._set(
+            kwargs=kwargs,
+            wrappers=tuple(plain_wrappers(self.wrappers)),
+            name=self.name or environment_name(self._called, kwargs),
+            gamma=within("GymTask", "gamma", self.gamma, 0.0, 1.0),
+            reward_range=None if self.reward_range is None else _checked_range(self.reward_range),
+        )
+        if self.time_limit is not None:
+            self._set(time_limit=within("GymTask", "time_limit", self.time_limit, 1e-3, 1e9))
+        watch = self.watch()
+        self._set(_look=watched(lambda: watch("making it", lambda: _Look.at(self._made())), watch))
+        limit = self._look.horizon if self.horizon is None else self.horizon
+        if limit is None:
+            raise InvalidInputError(f"GymTask: {self.name} has no step limit, so horizon must be given")
+        self._set(horizon=whole("GymTask", "horizon", limit, at_least=1))
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.gamma, self.horizon))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def _called(self) -> str:
+        """The id, or the name of the function."""
+        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "the function")
+
+    def __call__(self) -> Guarded:
+        """A new environment, with a watch of its own."""
+        return self.environment(self.watch())
+
+    def watch(self) -> Watch:
+        """A watch over environments of this task."""
+        return Watch(self.name, self.time_limit)
+
+    def environment(self, watch: Watch) -> Guarded:
+        """A new environment under a watch; its spaces must be those of the first."""
+        env = Guarded(watch("making it", self._made), watch)
+        for what in ("observation_space", "action_space"):
+            got, first = getattr(env, what), getattr(self._look, what)
+            if got != first:
+                env.close()
+                raise TaskError(f"{self.name}: its {what} is {got}, was {first} when the task was made")
+        return env
+
+    def _made(self) -> gym.Env[Any, Any]:
+        try:
+            if not isinstance(self.env_id, str):
+                env = self.env_id(**self.kwargs)
+            else:
+                env = gym.make(self._registered(self.env_id), disable_env_checker=True, **self.kwargs)
+        except Exception as error:  # an environment's constructor may raise anything
+            raise InvalidInputError(f"GymTask: {self._called} cannot be made with {self.kwargs}: {error!r}") from None
+        if not isinstance(env, gym.Env):
+            raise InvalidInputError(f"GymTask: env_id returned {env!r}, must return a Gymnasium environment")
+        return env
+
+    def _registered(self, env_id: str) -> str | EnvSpec:
+        """What ``gymnasium.make`` is given: in another process the id may not be registered."""
+        if env_id not in gym.registry and "_look" in vars(self) and self._look.spec is not None:
+            return self._look.spec
+        return spec_of(env_id, self.wrappers) if self.wrappers else env_id
+
+    def vector_environment(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any] | None:
+        """So many environments that step as one, where the spec names such a one whose ``reset`` takes a seed for each
+        lane; None elsewhere.
+        """
+        spec = self._look.spec
+        if not isinstance(self.env_id, str) or self.wrappers or spec is None or spec.vector_entry_point is None:
+            return None
+        if spec.additional_wrappers or spec.id not in gym.registry:
+            return None
+        if "_seeds_lanes" not in vars(self):
+            self._set(_seeds_lanes=self._has_seeded_lanes(watch))
+        return self._made_vector(lanes, watch) if vars(self)["_seeds_lanes"] else None
+
+    def _made_vector(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any]:
+        assert isinstance(self.env_id, str)
+        return watch("making it", gym.make_vec, self.env_id, lanes, "vector_entry_point", **self.kwargs)
+
+    def _has_seeded_lanes(self, watch: Watch) -> bool:
+        """Whether each lane of the vector environment begins as a single one does from its seed."""
+        lanes, single = self._made_vector(2, watch), self.environment(watch)
+        try:
+            first, _ = watch("reset", lanes.reset, seed=[5, 6])
+            alone = [single.reset(seed=seed)[0] for seed in (5, 6)]
+            spaces = (lanes.single_observation_space, lanes.single_action_space)
+            return spaces == (self.observation_space, self.action_space) and np.allclose(first, alone)
+        except TaskError:  # it takes one seed for all lanes, so that episodes cannot be repeated one by one
+            return False
+        finally:
+            watch("close", lanes.close)
+            single.close()
+
+    @property
+    def observation_space(self) -> gym.Space[Any]:
+        return self._look.observation_space
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        return self._look.action_space
+
+    @property
+    def n_states(self) -> int | None:
+        """The number of states, where observations are Discrete from 0."""
+        return discrete_size(self.observation_space)
+
+    @property
+    def n_actions(self) -> int | None:
+        """The number of actions, where they are Discrete from 0."""
+        return discrete_size(self.action_space)
+
+    @property
+    def family(self) -> dict[str, Any]:
+        """What tasks must share for a policy to act in them all, as plain JSON values."""
+        if self.n_states is not None and self.n_actions is not None:
+            return {"n_states": self.n_states, "n_actions": self.n_actions, "gamma": self.gamma}
+        spaces = {
+            "observations": described_space(self.observation_space),
+            "actions": described_space(self.action_space),
+        }
+        return spaces | {"gamma": self.gamma}
+
+    def return_bounds(self) -> Bounds | None:
+        """Bounds on the discounted return of an episode; None where nothing tells the range of a step's reward.
+
+        The range is the declared one, else the environment's own ``reward_range``. An episode has 1 to ``horizon``
+        steps: the bounds are the least and the greatest of r (1 + gamma + ... + gamma^(n - 1)) for n = 1 and
+        n = horizon, rounded outward. Where an environment has a table ``P`` and no range is declared they are exact.
+        """
+        if self.reward_range is None and self._look.has_table:
+            if "_table_bounds" not in vars(self):
+                table = TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon)
+                self._set(_table_bounds=return_bounds(table))
+            bounds: Bounds = vars(self)["_table_bounds"]
+            return bounds
+        rewards = self.reward_range or self._look.reward_range
+        if rewards is None:
+            return None
+        steps = float(np.sum(self.gamma ** np.arange(self.horizon or 1)))
+        (least, most), outward = rewards, 1.0 + ROUNDING
+        return Bounds(
+            least if least >= 0 else least * steps * outward,
+            most if most <= 0 else most * steps * outward,
+        )
+
+    @staticmethod
+    def estimated(tasks: list[Any], policies: Any, episodes: int, **how: Any) -> FloatArray:
+        """What ``cross_values`` gives where a task has no model: the means of so many episodes of every entry."""
+        from pastmaster.tasks.cross import mean_returns
+
+        if policies is None:
+            raise InvalidInputError("cross_values: policies is None, must be given: a task has no model to solve")
+        columns = listed(policies, "cross_values: policies")
+        return mean_returns(tasks, columns, whole("cross_values", "episodes", episodes, at_least=1), **how)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes the environment what it is, as plain JSON values; an error says why that cannot be told."""
+        if isinstance(self.env_id, str):
+            told: dict[str, Any] = {"env_id": self.env_id, "kwargs": dict(self.kwargs)}
+            return told | ({"wrappers": list(self.wrappers)} if self.wrappers else {})
+        told = identity_of(self._look.spec)
+        by_id = GymTask(**told, gamma=self.gamma, horizon=self.horizon, time_limit=self.time_limit)
+        watch = self.watch()
+        if not watched(lambda: behave_alike(self.environment(watch), by_id.environment(watch)), watch):
+            raise InvalidInputError(
+                f"GymTask: its function makes environments that are not what their spec says ({told['env_id']}): "
+                "are they changed after they are made? Register an environment that takes the change as an argument"
+            )
+        return told
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The identity with what is registered under its id now: what results kept on disk depend on."""
+        told, spec = self.identity, self._look.spec
+        assert spec is not None
+        names = {"env_id": formerly.digested(told["env_id"]), "code": formerly.digested(code_of(spec))}
+        return told | names | {"arguments": plain_arguments(spec.kwargs), "steps": spec.max_episode_steps}
+
+
+class _Look(NamedTuple):
+    """What an environment tells of itself."""
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    horizon: int | None
+    reward_range: tuple[float, float] | None
+    has_table: bool
+    spec: EnvSpec | None
+
+    @classmethod
+    def at(cls, env: gym.Env[Any, Any]) -> _Look:
+        """All of it, and the environment is closed."""
+        check_wrappers(env)
+        spec = env.spec
+        as_it_is = env is env.unwrapped if spec is None else not spec.additional_wrappers  # wrappers may change rewards
+        has_table = as_it_is and isinstance(getattr(env.unwrapped, "P", None), dict)
+        rewards = _reward_range(env) if as_it_is else None
+        limit = step_limit(env, "max_steps")
+        look = cls(env.observation_space, env.action_space, limit, rewards, has_table, spec)
+        env.close()
+        return look
+
+
+def _reward_range(env: gym.Env[Any, Any]) -> tuple[float, float] | None:
+    """The least and the greatest reward of a step, where the environment tells."""
+    told = getattr(env.unwrapped, "reward_range", None)
+    if isinstance(told, tuple) and len(told) == 2 and all(map(is_finite, told)) and told[0] <= told[1]:
+        return float(told[0]), float(told[1])
+    return None
+
+
+def _checked_range(rewards: Any) -> tuple[float, float]:
+    try:
+        least, most = map(float, rewards)
+    except (TypeError, ValueError):
+        least, most = 1.0, 0.0
+    if not (is_finite(least) and is_finite(most) and least <= most):
+        raise InvalidInputError(
+            f"GymTask: reward_range is {rewards!r}, must be the least and the greatest reward of a step"
+        )
+    return least, most
+
+
+def described_space(space: gym.Space[Any]) -> str:
+    """A space by what policies depend on: kind, shape and type; the limits of observations often differ in a family."""
+    if isinstance(space, gym.spaces.Box):
+        return f"Box {list(space.shape)} {space.dtype}"
+    return " ".join(repr(space).split())
+
+
+def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
+    """Bounds on a return, where a model or the range of rewards tells."""
+    return return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
+
+
+def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:
+    """What to call an environment made with these arguments."""
+    arguments = ", ".join(f"{key}={value}" for key, value in kwargs.items())
+    return f"{env_id}({arguments})" if arguments else env_id

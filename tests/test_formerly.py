@@ -1,0 +1,150 @@
+"""What was written under the library's former name still opens: ``former`` holds a file of each kind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pastmaster
+from pastmaster import formerly
+from pastmaster.domains import cart_pole, windy_corridor
+from pastmaster.parallel import saved
+from pastmaster.policies import NetworkPolicy
+
+FORMER = Path(__file__).parent / "former"
+EXPECTED = json.loads((FORMER / "told.json").read_text())
+ROOT = Path(__file__).parent.parent
+
+
+def windy_tasks():
+    return [windy_corridor.task(goal, wind, corridor=1) for goal in (0, 3, 7) for wind in (0.0, 0.4)]
+
+
+def carts():
+    return [cart_pole.task(gravity, 0.5, 10.0) for gravity in (9.8, 1.6)]
+
+
+def networks():
+    rng = np.random.default_rng(1)
+    return [NetworkPolicy([(rng.normal(size=(2, 4)), rng.normal(size=2))], head="argmax") for _ in range(2)]
+
+
+def opened(kind, name, tmp_path):
+    """A repository as a file of then, or as an export of then that is imported."""
+    place = tmp_path / f"{name}.db"
+    if kind == "file":
+        shutil.copy(FORMER / f"{name}.db", place)
+        return pastmaster.Repository(place)
+    repository = pastmaster.Repository(place)
+    repository.import_(FORMER / name)
+    return repository
+
+
+@pytest.mark.parametrize("kind", ["file", "export"])
+def test_a_repository_opens_with_all_that_is_in_it(kind, tmp_path):
+    expected = EXPECTED["agent"]
+    with opened(kind, "agent", tmp_path) as repository:
+        assert repository.check() == []
+        assert repository.cross_values().tolist() == expected["U"]
+        assert [record.name for record in repository.records()] == expected["names"]
+        assert [record.digest for record in repository.records()] == expected["digests"]
+        assert repository.source_ids() == expected["sources"]
+
+
+@pytest.mark.parametrize("kind", ["file", "export"])
+def test_a_stream_begun_then_ends_as_it_would_have_ended(kind, tmp_path):
+    with opened(kind, "agent", tmp_path) as repository:
+        agent = pastmaster.ContinualTransfer(
+            repository, episodes=60, recluster_every=2, rng=np.random.default_rng(5),
+            clustering={"restarts": 3, "iterations": 500}, **pastmaster.RECOMMENDED,
+        )  # fmt: skip
+        agent.run(windy_tasks())
+        assert [run.returns.tolist() for run in repository.runs()] == EXPECTED["resumed"]["returns"]
+        assert repository.cross_values().tolist() == EXPECTED["resumed"]["U"]
+
+
+@pytest.mark.parametrize("kind", ["file", "export"])
+def test_environments_of_then_are_those_of_now(kind, tmp_path):
+    expected = EXPECTED["carts"]
+    with opened(kind, "carts", tmp_path) as repository:
+        assert repository.check() == []
+        assert [task.env_id for task in repository.tasks()] == ["pastmaster/CartPole-v0"] * 2
+        assert repository.cross_values().tolist() == expected["U"]
+        assert [record.digest for record in repository.records()] == expected["digests"]
+        assert repository.add(carts()[1], networks()[1], evaluation_episodes=3) == 2  # known already
+        repository.add(cart_pole.task(5.0, 0.5, 10.0), networks()[0], evaluation_episodes=3)
+        assert repository.cross_values().tolist() == expected["with a third"]
+
+
+@pytest.fixture
+def chunks(tmp_path, monkeypatch):
+    """The chunks of then, whose names hold the version of NumPy that made them."""
+    saved._versions.cache_clear()
+    monkeypatch.setattr(saved.np, "__version__", EXPECTED["numpy"])
+    shutil.copytree(FORMER / "chunks", tmp_path / "chunks")
+    yield tmp_path / "chunks"
+    assert sorted(path.name for path in (tmp_path / "chunks").iterdir()) == EXPECTED["chunks"]["files"]
+    saved._versions.cache_clear()
+
+
+def test_chunks_are_found_and_none_is_computed_again(chunks):
+    expected, tasks = EXPECTED["chunks"], windy_tasks()
+    U = pastmaster.cross_values(tasks, save=chunks)
+    assert U.tolist() == expected["U"]
+    kept = pastmaster.search_clusterings(
+        pastmaster.policy_distance(U), episodes=1000, span=10.0, rng=np.random.default_rng(2),
+        restarts=3, iterations=500, save=chunks,
+    )  # fmt: skip
+    assert kept.labels.tolist() == expected["labels"]
+    bounds = pastmaster.return_bounds(tasks)
+    run = pastmaster.transfer(
+        windy_corridor.task(3, 0.2, corridor=1), [pastmaster.solve(tasks[i]).policy for i in kept.representatives],
+        episodes=40, bounds=bounds, rng=np.random.default_rng(3), trials=2, save=chunks, **pastmaster.RECOMMENDED,
+    )  # fmt: skip
+    assert run.returns.tolist() == expected["returns"]
+    run = pastmaster.transfer(
+        "pastmaster/WindyCorridor-v0", [], episodes=5, gamma=0.9, bounds=bounds, rng=np.random.default_rng(3),
+        selector="exp3-transfer", save=chunks,
+    )  # fmt: skip
+    assert run.returns.tolist() == expected["by id"]
+    estimate = pastmaster.estimate_cross_values(
+        carts(), networks(), rng=np.random.default_rng(4), budget=24, allocation="uniform", paired=False, save=chunks
+    )
+    assert estimate.mean.tolist() == expected["estimate"]
+
+
+@pytest.mark.parametrize("case", EXPECTED["selectors"], ids=lambda case: case["class"])
+def test_a_selector_goes_on_as_it_would_have_gone_on(case):
+    selector = getattr(pastmaster, case["class"]).from_dict(case["state"])
+    arms = []
+    for t in range(40):
+        arm = selector.ask()
+        arms.append(int(arm))
+        selector.tell(arm, 0.1 * arm + 0.01 * (t % 5))
+    assert arms == case["arms"]
+
+
+def test_a_later_release_has_chunks_of_its_own():
+    assert formerly.release("0.1.0") != formerly.release("0.2.0")
+    assert "pastmaster" in formerly.release("0.2.0")
+
+
+def test_the_former_name_stands_nowhere_else():
+    """Not in the tracked files, but for this mapping, the changelog and the files of then."""
+    found = subprocess.run(
+        ["git", "grep", "-il", formerly.FORMER], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if found.returncode > 1:
+        pytest.skip("this is no git checkout")
+    allowed = {"CHANGELOG.md", "src/pastmaster/formerly.py"}
+    assert {name for name in found.stdout.split() if not name.startswith("tests/former/")} <= allowed
+
+
+def test_an_id_of_another_library_is_left_alone():
+    assert formerly.current("CartPole-v1") == formerly.digested("CartPole-v1") == "CartPole-v1"
+    assert formerly.digested("pastmaster_extras.envs:Mine") == "pastmaster_extras.envs:Mine"
