@@ -15,7 +15,7 @@ test: .venv/installed-dev
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 soak: .venv/installed-dev
-	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/test_repository_faults.py tests/test_continual_faults.py
+	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/repository/test_repository_faults.py tests/continual/test_agent_faults.py
 
 bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks

@@ -17,11 +17,10 @@ from simanneal import Annealer
 
 import pastmaster
 from benchmarks.measure import Row, machine, write
-from pastmaster.clustering import _chain_kernels as chain
-from pastmaster.clustering import _kernels as kernels
+from pastmaster.arrays import sealed
+from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels
 from pastmaster.clustering.cost import canonical_labels, filled
 from pastmaster.domains import surveillance, windy_corridor
-from pastmaster.mdp import sealed
 
 EPISODES = 10_000
 SEEDS = 20

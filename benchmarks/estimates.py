@@ -23,11 +23,11 @@ from pastmaster import (
     search_clusterings,
     solve,
 )
+from pastmaster.arrays import FloatArray
 from pastmaster.domains import cart_pole, windy_corridor
-from pastmaster.mdp import FloatArray
-from pastmaster.tasks.cross import estimate_cross_values
-from pastmaster.tasks.cross_estimate import CrossValueEstimate
-from pastmaster.tasks.intervals import mean_limits
+from pastmaster.estimation.cross_values import estimate_cross_values
+from pastmaster.estimation.intervals import mean_limits
+from pastmaster.estimation.result import CrossValueEstimate
 
 HORIZON = 60  # gamma is 0.9: what comes later is worth 2 parts in 1,000
 EPISODES = 1_000  # T of the clustering: ten cells, and moving any one task costs at least 0.08% more

@@ -27,9 +27,17 @@ from river import bandit
 from benchmarks.measure import Row, machine, show, write
 from pastmaster import TabularMDP, return_bounds, solve
 from pastmaster.domains import surveillance
-from pastmaster.reuse import SELECTORS, Exp3Transfer, QLearning, RegretBalancing, TransferRun, TsallisINF, transfer
-from pastmaster.reuse import _layout as layout
-from pastmaster.reuse import _selector_kernels as kernels
+from pastmaster.reuse import (
+    SELECTORS,
+    Exp3Transfer,
+    QLearning,
+    RegretBalancing,
+    TransferRun,
+    TsallisINF,
+    _layout as layout,
+    _selector_kernels as kernels,
+    transfer,
+)
 from pastmaster.reuse.episodes import CompiledEpisodes
 
 EPISODES = 10_000

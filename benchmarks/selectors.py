@@ -24,9 +24,9 @@ from pastmaster import (
     solve,
     transfer,
 )
+from pastmaster.arrays import IntArray
 from pastmaster.domains import surveillance, windy_corridor
 from pastmaster.experiments import useless_sources
-from pastmaster.mdp import IntArray
 from pastmaster.reuse.run import interval
 
 EPISODES, TARGETS, TRIALS, REPOSITORIES = 10_000, 10, 10, 5

@@ -26,11 +26,11 @@ from pastmaster import (
     search_clusterings,
     transfer,
 )  # fmt: skip
+from pastmaster.estimation import Run, episode_returns, estimate_values
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import FixedPolicy
-from pastmaster.reuse.transfer import wider
-from pastmaster.tasks import Run, episode_returns, estimate_values
+from pastmaster.reuse.new_task import wider
 
 CART = "pastmaster/CartPole-v0"
 

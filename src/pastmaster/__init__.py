@@ -1,96 +1,107 @@
-"""pastmaster: lifelong policy reuse in reinforcement learning, with guarantees."""
+"""pastmaster: lifelong policy reuse in reinforcement learning, with guarantees.
 
-from pastmaster import domains
-from pastmaster.clustering import (
-    Assignment,
-    Clustering,
-    LowerBound,
-    Sensitivity,
-    assign,
-    clustering_cost,
-    cost_lower_bound,
-    exhaustive_clustering,
-    greedy_clustering,
-    mhav,
-    regret_bound,
-    search_clusterings,
-    sensitivity,
-)
-from pastmaster.continual import ContinualRun, ContinualTransfer, plot_streams
-from pastmaster.env import TabularEnv
-from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
-from pastmaster.mdp import TabularMDP
-from pastmaster.policies import load_sb3
-from pastmaster.repository import Repository
-from pastmaster.reuse import (
-    RECOMMENDED,
-    Exp3Transfer,
-    FixedPolicy,
-    ProbabilisticPolicyReuse,
-    QLearning,
-    RegretBalancing,
-    RegretGuarantee,
-    TransferRun,
-    TsallisINF,
-    decay,
-    plot_curves,
-    transfer,
-)
-from pastmaster.solve import Solution, solve
-from pastmaster.tasks import CrossValueEstimate, GymTask, SB3Learning, estimate_cross_values
-from pastmaster.values import Bounds, cross_values, evaluate, model_difference, policy_distance, return_bounds
+Public names are loaded when they are first used, so that importing the package is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pastmaster import environments as environments
+
+if TYPE_CHECKING:
+    from pastmaster import domains as domains
+    from pastmaster.clustering import (
+        Assignment as Assignment,
+        Clustering as Clustering,
+        LowerBound as LowerBound,
+        Sensitivity as Sensitivity,
+        assign as assign,
+        clustering_cost as clustering_cost,
+        cost_lower_bound as cost_lower_bound,
+        exhaustive_clustering as exhaustive_clustering,
+        greedy_clustering as greedy_clustering,
+        mhav as mhav,
+        regret_bound as regret_bound,
+        search_clusterings as search_clusterings,
+        sensitivity as sensitivity,
+    )
+    from pastmaster.continual import (
+        ContinualRun as ContinualRun,
+        ContinualTransfer as ContinualTransfer,
+        plot_streams as plot_streams,
+    )
+    from pastmaster.errors import (
+        DamagedError as DamagedError,
+        InvalidInputError as InvalidInputError,
+        PastmasterError as PastmasterError,
+        RepositoryError as RepositoryError,
+        TaskError as TaskError,
+    )
+    from pastmaster.estimation import (
+        CrossValueEstimate as CrossValueEstimate,
+        estimate_cross_values as estimate_cross_values,
+    )
+    from pastmaster.policies import load_sb3 as load_sb3
+    from pastmaster.repository import Repository as Repository
+    from pastmaster.reuse import (
+        RECOMMENDED as RECOMMENDED,
+        Exp3Transfer as Exp3Transfer,
+        FixedPolicy as FixedPolicy,
+        ProbabilisticPolicyReuse as ProbabilisticPolicyReuse,
+        QLearning as QLearning,
+        RegretBalancing as RegretBalancing,
+        RegretGuarantee as RegretGuarantee,
+        SB3Learning as SB3Learning,
+        TransferRun as TransferRun,
+        TsallisINF as TsallisINF,
+        decay as decay,
+        plot_curves as plot_curves,
+        transfer as transfer,
+    )
+    from pastmaster.solving import Solution as Solution, solve as solve
+    from pastmaster.tasks import GymTask as GymTask, TabularEnv as TabularEnv, TabularMDP as TabularMDP
+    from pastmaster.values import (
+        Bounds as Bounds,
+        cross_values as cross_values,
+        evaluate as evaluate,
+        model_difference as model_difference,
+        policy_distance as policy_distance,
+        return_bounds as return_bounds,
+    )
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "RECOMMENDED",
-    "Assignment",
-    "Bounds",
-    "Clustering",
-    "ContinualRun",
-    "ContinualTransfer",
-    "CrossValueEstimate",
-    "DamagedError",
-    "Exp3Transfer",
-    "FixedPolicy",
-    "GymTask",
-    "InvalidInputError",
-    "LowerBound",
-    "PastmasterError",
-    "ProbabilisticPolicyReuse",
-    "QLearning",
-    "RegretBalancing",
-    "RegretGuarantee",
-    "Repository",
-    "RepositoryError",
-    "SB3Learning",
-    "Sensitivity",
-    "Solution",
-    "TabularEnv",
-    "TabularMDP",
-    "TaskError",
-    "TransferRun",
-    "TsallisINF",
-    "assign",
-    "clustering_cost",
-    "cost_lower_bound",
-    "cross_values",
-    "decay",
-    "domains",
-    "estimate_cross_values",
-    "evaluate",
-    "exhaustive_clustering",
-    "greedy_clustering",
-    "load_sb3",
-    "mhav",
-    "model_difference",
-    "plot_curves",
-    "plot_streams",
-    "policy_distance",
-    "regret_bound",
-    "return_bounds",
-    "search_clusterings",
-    "sensitivity",
-    "solve",
-    "transfer",
-]
+_PLACES = {
+    "clustering": "Assignment Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
+    "exhaustive_clustering greedy_clustering mhav regret_bound search_clusterings sensitivity",
+    "continual": "ContinualRun ContinualTransfer plot_streams",
+    "errors": "DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "estimation": "CrossValueEstimate estimate_cross_values",
+    "policies": "load_sb3",
+    "repository": "Repository",
+    "reuse": "RECOMMENDED Exp3Transfer FixedPolicy ProbabilisticPolicyReuse QLearning RegretBalancing "
+    "RegretGuarantee SB3Learning TransferRun TsallisINF decay plot_curves transfer",
+    "solving": "Solution solve",
+    "tasks": "GymTask TabularEnv TabularMDP",
+    "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds",
+}
+_MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
+_SUBMODULES = ("domains", "errors", "policies")
+
+__all__ = sorted([*_MODULE, *_SUBMODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"pastmaster.{name}")
+    if name not in _MODULE:
+        raise AttributeError(f"module 'pastmaster' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"pastmaster.{_MODULE[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

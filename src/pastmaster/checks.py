@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,10 @@ def within(caller: str, name: str, value: Any, lowest: float, highest: float) ->
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
         raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
     return float(value)
+
+
+def listed(things: Iterable[Any], place: str) -> list[Any]:
+    """An iterable as a list, or a refusal."""
+    if not isinstance(things, Iterable):
+        raise InvalidInputError(f"{place} is {things!r}, must be a list")
+    return list(things)

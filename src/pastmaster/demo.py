@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import IntArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import surveillance
-from pastmaster.mdp import IntArray, TabularMDP
 from pastmaster.reuse import RECOMMENDED, TransferRun, transfer
 from pastmaster.reuse.run import draw_curves
-from pastmaster.solve import Solution, solve
+from pastmaster.solving import Solution, solve
+from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ import click
 import gymnasium as gym
 import numpy as np
 
+from pastmaster.arrays import Array
 from pastmaster.domains import coloured_grid, surveillance, windy_corridor
 from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.files import BROKEN_ZIP
-from pastmaster.mdp import TabularMDP
-from pastmaster.npy import LONGEST_HEADER, Array, from_npy, read_header
+from pastmaster.files import BROKEN_ZIP, LONGEST_HEADER, from_npy, read_header
 from pastmaster.policies import load_sb3
 from pastmaster.repository.records import Task
 from pastmaster.tasks import GymTask
 from pastmaster.tasks.gym_task import environment_name
+from pastmaster.tasks.tabular import TabularMDP
 
 DOMAINS = ("surveillance", "windy-corridor", "coloured-grid")
 

@@ -63,10 +63,10 @@ def transfer(
     import numpy as np
 
     from pastmaster.errors import InvalidInputError, RepositoryError
-    from pastmaster.mdp import TabularMDP
     from pastmaster.repository import Repository
     from pastmaster.reuse import transfer as run_transfer
-    from pastmaster.solve import solve
+    from pastmaster.solving import solve
+    from pastmaster.tasks.tabular import TabularMDP
     from pastmaster.values import cross_values
 
     tasks = offer.tasks()

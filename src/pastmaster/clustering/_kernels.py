@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pastmaster._kernels import overwrite
 from pastmaster.compiled import inlined, kernel
+from pastmaster.solving._kernels import overwrite
 
 AVERAGE, WORST, MAX_DIAMETER = 0, 1, 2
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastmaster._kernels import overwrite
 from pastmaster.clustering._chain_kernels import cost_after
 from pastmaster.clustering._kernels import bring_forward, cost_of, fill, make_move
 from pastmaster.compiled import kernel
+from pastmaster.solving._kernels import overwrite
 
 
 @kernel

@@ -26,13 +26,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, sealed
 from pastmaster.clustering import _bound_kernels as kernels
 from pastmaster.clustering._kernels import AVERAGE
 from pastmaster.clustering.cost import canonical_labels, check_setting, checked_distance, regret_bound
 from pastmaster.clustering.greedy import descended
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, sealed
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many

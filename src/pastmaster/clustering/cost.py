@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, as_array, sealed
 from pastmaster.clustering import _kernels as kernels
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, as_array, sealed
 
 Kind = Literal["average", "worst", "max_diameter"]
 KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")

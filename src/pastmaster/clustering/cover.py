@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 
 
 def fewest_labels(

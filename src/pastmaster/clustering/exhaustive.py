@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.clustering import _kernels as kernels
-from pastmaster.clustering import _local_kernels as local
+from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import Kind, checked_distance, checked_kind
 from pastmaster.clustering.partition import Clustering, size_cost_table
 from pastmaster.errors import InvalidInputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.clustering import _kernels as kernels
-from pastmaster.clustering import _local_kernels as local
+from pastmaster.arrays import FloatArray
+from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import (
     canonical_labels,
     check_setting,
@@ -17,7 +17,6 @@ from pastmaster.clustering.cost import (
 )
 from pastmaster.clustering.partition import Clustering
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
 SAMPLED = 2_000_000  # distances looked at to choose them

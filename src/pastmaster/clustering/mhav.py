@@ -21,9 +21,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering._chain_kernels import log_ladder_ratio
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 
 Point = TypeVar("Point")
 

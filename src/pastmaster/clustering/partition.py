@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, sealed
 from pastmaster.clustering.cost import (
     Kind,
     canonical_labels,
@@ -20,7 +21,6 @@ from pastmaster.clustering.cost import (
     regret_bound,
 )
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, sealed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

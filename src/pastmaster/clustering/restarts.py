@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import parallel
-from pastmaster.clustering import _chain_kernels as chain
-from pastmaster.clustering import _kernels as kernels
+from pastmaster.arrays import FloatArray
+from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels
 from pastmaster.clustering.bound import integer_program
 from pastmaster.clustering.cost import canonical_labels, filled, measure_cells
 from pastmaster.clustering.greedy import default_thresholds, descended, greedy_labels
-from pastmaster.mdp import FloatArray
 
 Labels = npt.NDArray[np.int32]
 TRACE = 100  # points kept of a restart's best cost

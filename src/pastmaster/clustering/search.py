@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import parallel
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering.bound import bound_costs
 from pastmaster.clustering.cost import Kind, checked_distance, checked_kind
 from pastmaster.clustering.cover import fewest_labels
@@ -28,7 +29,6 @@ from pastmaster.clustering.mhav import check_chances, checked_ladder
 from pastmaster.clustering.partition import Clustering, size_cost_table
 from pastmaster.clustering.restarts import Search
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 
 RUNGS = 60
 

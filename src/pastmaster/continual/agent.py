@@ -21,7 +21,6 @@ from pastmaster.continual.run import ContinualRun
 from pastmaster.continual.settings import check_transfer_options, checked_clustering, described, rehearse
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import checked_rng
-from pastmaster.mdp import TabularMDP
 from pastmaster.repository import Repository
 from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.records import Task, task_row
@@ -30,7 +29,8 @@ from pastmaster.repository.streams import StoredRun, open_stream, run_row, store
 from pastmaster.reuse import TransferRun, transfer
 from pastmaster.reuse.selector import checked_bounds
 from pastmaster.tasks import GymTask
-from pastmaster.values import Bounds, return_bounds
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values import Bounds, return_bounds, task_bounds
 
 Sources = Literal["clusters", "all", "none"]
 
@@ -156,7 +156,7 @@ class ContinualTransfer:
                 return self.repository.return_bounds()
             if isinstance(task, TabularMDP) and self.model:
                 return return_bounds(task, kind="paper").with_span()
-            if isinstance(task, GymTask) and (found := task.return_bounds()) is not None:
+            if isinstance(task, GymTask) and (found := task_bounds(task)) is not None:
                 return found.with_span()
         except RepositoryError as error:
             raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {error}") from None

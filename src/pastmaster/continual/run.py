@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 from pastmaster.repository.streams import StoredRun
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.classic_control import cartpole
@@ -148,11 +147,3 @@ def _set_parameters(env: Any, parameters: dict[str, float]) -> None:
         setattr(env, name, float(value))
     env.total_mass = env.masscart + env.masspole
     env.polemass_length = env.masspole * env.length
-
-
-gym.register(
-    id="pastmaster/CartPole-v0",
-    entry_point="pastmaster.domains.cart_pole:CartPoleEnv",
-    vector_entry_point="pastmaster.domains.cart_pole:CartPoleVectorEnv",
-    max_episode_steps=STEPS,
-)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.env import TabularEnv, paint
+from pastmaster.arrays import as_array
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import TabularMDP, as_array
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular_env import TabularEnv, paint
 
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
@@ -113,6 +113,3 @@ class ColouredGridPicture:
         cells = (255 - (255 - hues) * strength)[self.paint]
         cells[-1, -1] = (60, 170, 90)
         return paint(cells, divmod(state, len(cells)))
-
-
-gym.register(id="pastmaster/ColouredGrid-v0", entry_point="pastmaster.domains.coloured_grid:ColouredGridEnv")

@@ -18,14 +18,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.env import TabularEnv, paint
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng
-from pastmaster.mdp import TabularMDP
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular_env import TabularEnv, paint
 
 SIZE = 48
 N_CELLS = SIZE * SIZE
@@ -240,6 +239,3 @@ class SurveillancePicture:
             "x": (cells[stand_ins(target, self.complex)], (240, 160, 60)),
             "X": (cells[[target]], (205, 40, 40)),
         }
-
-
-gym.register(id="pastmaster/Surveillance-v0", entry_point="pastmaster.domains.surveillance:SurveillanceEnv")

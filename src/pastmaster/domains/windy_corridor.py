@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.env import TabularEnv, paint
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import TabularMDP
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular_env import TabularEnv, paint
 
 N_CORRIDORS = 10
 WINDY_COLUMNS = (1, 2)
@@ -131,6 +130,3 @@ class WindyCorridorPicture:
         for row in range(1, N_CORRIDORS):
             image[row * pixels - 2 : row * pixels + 2, FIRST_CORRIDOR_COLUMN * pixels :] = 60
         return image
-
-
-gym.register(id="pastmaster/WindyCorridor-v0", entry_point="pastmaster.domains.windy_corridor:WindyCorridorEnv")

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import coloured_grid
 from pastmaster.experiments import output, scikit
@@ -25,7 +26,6 @@ from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import fit_mixture
 from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
-from pastmaster.mdp import FloatArray
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 N_TASKS, MOSTLY = 50, 0.9

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering, greedy_clustering, search_clusterings
 from pastmaster.domains import surveillance
 from pastmaster.experiments.scale import EPISODES, HORIZONS, Scale
@@ -32,9 +33,8 @@ from pastmaster.experiments.ways import (
     optimal_values,
     packed,
 )
-from pastmaster.mdp import FloatArray
 from pastmaster.parallel import as_text, from_text
-from pastmaster.solve import solve
+from pastmaster.solving import solve
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 SEARCH, NONE, GREEDY, PICKED, WORST = "search", "none", "greedy", "hand-picked", "worst case"

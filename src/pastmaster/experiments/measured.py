@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.mdp import FloatArray
+from pastmaster.arrays import FloatArray
 
 RESAMPLES = 2000
 TAIL = 2.5

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 from pastmaster.files import write_whole
-from pastmaster.mdp import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

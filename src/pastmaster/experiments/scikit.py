@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 
 MOST_COMPONENTS, LOCAL_WIDTH = 20, 0.1
 SQUARE_VARIANCE = 1 / 12  # of a uniform coordinate

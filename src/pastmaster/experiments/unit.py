@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pastmaster.arrays import Array
 from pastmaster.experiments.claims import Claim
 from pastmaster.experiments.scale import Scale
-from pastmaster.npy import Array
 
 Arrays = dict[str, Array]
 Results = Mapping[str, Arrays]

@@ -30,8 +30,8 @@ from pastmaster.experiments.ways import (
     optimal_values,
     packed,
 )
-from pastmaster.mdp import TabularMDP
-from pastmaster.solve import solve
+from pastmaster.solving import solve
+from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import return_bounds
 
 NAME = "useless-sources"

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.output import Curve
 from pastmaster.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
 from pastmaster.experiments.unit import Arrays
-from pastmaster.mdp import FloatArray, IntArray, TabularMDP
 from pastmaster.reuse import RECOMMENDED, Exp3Transfer, transfer
+from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import Bounds, cross_values
 
 EXP3, UNTRIMMED, PPR = "EXP-3-Transfer", "EXP-3-Transfer without elimination", "Probabilistic Policy Reuse"

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import windy_corridor
 from pastmaster.experiments import output, scikit
@@ -24,7 +25,6 @@ from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import adjusted_rand
 from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
-from pastmaster.mdp import FloatArray
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 WINDIEST = 0.8

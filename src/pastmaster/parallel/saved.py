@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import formerly
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import BROKEN_ZIP, write_whole
+from pastmaster.files import BROKEN_ZIP, from_npy, read_header, to_npy, write_whole
 from pastmaster.generators import rng_to_dict
-from pastmaster.npy import Array, from_npy, read_header, to_npy
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

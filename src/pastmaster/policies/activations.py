@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-Array = npt.NDArray[Any]
+from pastmaster.arrays import Array
 
 
 def relu(x: Array) -> Array:

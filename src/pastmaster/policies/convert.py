@@ -11,7 +11,6 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy
 from pastmaster.policies.sb3_live import is_model, live_policy
-from pastmaster.solve import Solution
 
 
 def data_of(policy: Any) -> list[Any] | None:
@@ -30,8 +29,6 @@ def as_policy(thing: Any, place: str) -> Policy:
     """
     if isinstance(thing, np.ndarray | list | tuple):
         return TablePolicy(thing, place=place)
-    if isinstance(thing, Solution):
-        raise InvalidInputError(f"{place} is a Solution, must be its policy: pass solution.policy")
     if not isinstance(thing, type):
         if callable(getattr(thing, "act", None)):
             policy: Policy = thing

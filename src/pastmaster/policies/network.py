@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import sealed
 from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import sealed
 from pastmaster.policies.activations import ACTIVATIONS
 from pastmaster.policies.stack import NetworkStack, Shape
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.files import BROKEN_ZIP
-from pastmaster.npy import from_npy, read_header
+from pastmaster.files import BROKEN_ZIP, from_npy, read_header
 from pastmaster.policies.network import checked_normalisation
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None

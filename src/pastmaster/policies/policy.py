@@ -8,11 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import Array, as_array, reach_of, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, as_array, sealed
-from pastmaster.values import checked_policy
-
-Array = npt.NDArray[Any]
+from pastmaster.tasks.tabular import PROBABILITY_TOLERANCE
 
 
 @runtime_checkable
@@ -38,7 +36,7 @@ class TablePolicy:
         n_actions = array.shape[1] if array.ndim == 2 else min(max(highest, 0) + 1, 2**31 - 1)
         self.table = checked_policy(array, len(array), n_actions, place)
         self.random = self.table.ndim == 2
-        self.reach = sealed(reach_of(self.table)) if self.random else None
+        self.reach: Array | None = sealed(reach_of(self.table)) if self.random else None
 
     @property
     def n_states(self) -> int:
@@ -75,14 +73,6 @@ class TablePolicy:
         return f"TablePolicy({kind} in {self.n_states} states)"
 
 
-def reach_of(probability: FloatArray) -> FloatArray:
-    """Cumulative probabilities along the last axis, 2 from the last possible outcome on: rounding leaves no gap."""
-    n = probability.shape[-1]
-    last = n - 1 - np.argmax(probability[..., ::-1] > 0, axis=-1)
-    reach: FloatArray = np.where(np.arange(n) >= last[..., None], 2.0, np.cumsum(probability, axis=-1))
-    return reach
-
-
 class FunctionPolicy:
     """A plain function of one observation as a policy; of a batch of observations if ``batched``."""
 
@@ -108,3 +98,24 @@ class FunctionPolicy:
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
         return f"FunctionPolicy({name}{', batched' if self.batched else ''})"
+
+
+def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions: int, place: str) -> npt.NDArray[Any]:
+    """A policy as int32 [S] or float64 [S, A], or a refusal that names the state."""
+    array = as_array(policy.table if isinstance(policy, TablePolicy) else policy, place, None)
+    if array.shape == (n_states,) and array.dtype.kind in "iu":
+        if array.min() < 0 or array.max() >= n_actions:
+            s = int(np.argmax((array < 0) | (array >= n_actions)))
+            raise InvalidInputError(f"{place}[{s}] is action {array[s]}, must be in 0..{n_actions - 1}")
+        return sealed(array.astype(np.int32, copy=False))
+    if array.shape == (n_states, n_actions) and array.dtype.kind in "iuf":
+        probabilities = sealed(array.astype(np.float64, copy=False))
+        wrong = ~((probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= PROBABILITY_TOLERANCE))
+        if wrong.any():
+            s = int(np.argmax(wrong))
+            raise InvalidInputError(f"{place}[{s}] is {probabilities[s].tolist()}, must be probabilities that sum to 1")
+        return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
+    raise InvalidInputError(
+        f"{place} has shape {array.shape} and dtype {array.dtype}, "
+        f"must be [{n_states}] integer actions or [{n_states}, {n_actions}] probabilities"
+    )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import Normalise, given_normalisation, normalisation_of
 from pastmaster.policies.sb3_network import Family, acting_layers, network
 from pastmaster.policies.sb3_zip import space_of
-
-Array = npt.NDArray[Any]
 
 TRIED = 64  # observations on which a network is compared with the model
 

@@ -7,13 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.sb3_zip import Space
 
-Array = npt.NDArray[Any]
 Layers = list[tuple[Array, Array]]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pastmaster.mdp import FloatArray
+from pastmaster.arrays import FloatArray
 from pastmaster.report.page import Arm, Curves, Line, Matrix, Shares, TaskMap
 from pastmaster.report.sheet import Sheet, read_sheet
 

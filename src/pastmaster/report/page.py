@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.mdp import FloatArray
+from pastmaster.arrays import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.mdp import FloatArray
+from pastmaster.arrays import FloatArray
 from pastmaster.report.page import Curves, Figure, IntArray, Line, Matrix, Shares, TaskMap
 
 MOST_POINTS = 400  # of a line: more cannot be told apart on a screen

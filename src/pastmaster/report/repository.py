@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.mdp import FloatArray
 from pastmaster.report.page import (
     Arm,
     Curves,

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array
 from pastmaster.checks import whole
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
-from pastmaster.mdp import TabularMDP
-from pastmaster.npy import Array
 from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import pack
 from pastmaster.repository.database import Database, Work
 from pastmaster.repository.memory import Memory, evaluation_seed
 from pastmaster.repository.records import Stored, Task
-from pastmaster.repository.schema import runs as runs_table
-from pastmaster.repository.schema import tasks as tasks_table
+from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
 from pastmaster.repository.worth import (
     Valued,
     Vector,
@@ -32,8 +30,9 @@ from pastmaster.repository.worth import (
     value_row,
     vector_arrays,
 )
-from pastmaster.solve import solve
-from pastmaster.tasks.gym_task import task_bounds
+from pastmaster.solving import solve
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values.bounds import task_bounds
 
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from pastmaster import formerly
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.npy import LARGEST, LONGEST_HEADER, from_npy, read_header, to_npy
+from pastmaster.files import LARGEST, LONGEST_HEADER, from_npy, read_header, to_npy
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import examine

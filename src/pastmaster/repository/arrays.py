@@ -10,8 +10,9 @@ import hashlib
 import zlib
 from typing import NamedTuple
 
+from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError
-from pastmaster.npy import LONGEST_HEADER, Array, from_npy, read_header, to_npy
+from pastmaster.files import LONGEST_HEADER, from_npy, read_header, to_npy
 
 
 class Packed(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.npy import Array
 from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import Packed, unpack_of
 from pastmaster.repository.clusterings import ClusteringRecord

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array, sealed
 from pastmaster.clustering import Clustering
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.mdp import sealed
-from pastmaster.npy import Array
 from pastmaster.repository import rows
 from pastmaster.repository.records import plain
 from pastmaster.repository.worth import read_matrix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from pastmaster.npy import Array
+from pastmaster.arrays import Array
 from pastmaster.repository import rows
 from pastmaster.repository.addition import drop_unused
 from pastmaster.repository.check import Damage

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from pastmaster.npy import Array
+from pastmaster.arrays import Array
 from pastmaster.repository import records, rows
 from pastmaster.repository.worth import Valued
 

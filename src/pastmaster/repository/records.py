@@ -12,13 +12,15 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster import formerly
+from pastmaster.arrays import Array, sealed
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
-from pastmaster.mdp import TabularMDP, sealed
-from pastmaster.npy import Array
+from pastmaster.estimation import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
+from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
-from pastmaster.tasks import GymTask, fitting_policy
-from pastmaster.values import Bounds, checked_policy
+from pastmaster.tasks import GymTask
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values import Bounds
 
 Task = TabularMDP | GymTask
 Stored = Any

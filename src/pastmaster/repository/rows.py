@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.npy import Array
 from pastmaster.repository.arrays import Packed, pack, unpack_of
 from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
 

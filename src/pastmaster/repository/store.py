@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.clustering import Clustering, greedy_clustering, search_clusterings
 from pastmaster.errors import InvalidInputError, RepositoryError
-from pastmaster.mdp import FloatArray
 from pastmaster.repository import archive, rows
 from pastmaster.repository.addition import Addition, check_family
 from pastmaster.repository.check import Damage, find_damage
@@ -27,10 +27,12 @@ from pastmaster.repository.forgetting import forget_damaged, forget_task
 from pastmaster.repository.lazy import Lazy
 from pastmaster.repository.memory import Memory, policy_memory, task_memory
 from pastmaster.repository.records import Stored, Task, TaskRecord, plain
-from pastmaster.repository.schema import RECORDS
-from pastmaster.repository.schema import clusterings as clusterings_table
-from pastmaster.repository.schema import policies as policies_table
-from pastmaster.repository.schema import tasks as tasks_table
+from pastmaster.repository.schema import (
+    RECORDS,
+    clusterings as clusterings_table,
+    policies as policies_table,
+    tasks as tasks_table,
+)
 from pastmaster.repository.streams import StoredRun, run_row, stored_runs
 from pastmaster.repository.worth import read_matrix
 from pastmaster.reuse import TransferRun

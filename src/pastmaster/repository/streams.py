@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.npy import Array
 from pastmaster.repository import rows
 from pastmaster.repository.database import Database
-from pastmaster.repository.schema import clusterings as clusterings_table
-from pastmaster.repository.schema import runs as runs_table
-from pastmaster.repository.schema import streams as streams_table
+from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.reuse import TransferRun
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from pastmaster.arrays import Array, FloatArray
 from pastmaster.errors import DamagedError
-from pastmaster.mdp import FloatArray
-from pastmaster.npy import Array
+from pastmaster.estimation import estimate_values
 from pastmaster.repository import rows
 from pastmaster.repository.records import Stored, Task
-from pastmaster.tasks import estimate_values
 from pastmaster.values import cross_values
 
 BETTER = 1e-9  # relative: what differs by less is rounding

@@ -5,24 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.compiled import kernel
-from pastmaster.mdp import BoolArray, FloatArray, IntArray
 from pastmaster.reuse._selector_kernels import choose, record
 
 TINY = 2.0**-500  # where all likelihoods are below it they are raised alike: only their ratios matter
-
-
-class Task(NamedTuple):
-    """A task to be simulated; ``reach`` [S, A, K] adds up probabilities, 2 from the last possible outcome on."""
-
-    next_state: IntArray
-    reward: FloatArray
-    terminated: BoolArray
-    reach: FloatArray
-    start_states: IntArray
-    start_reach: FloatArray
-    gamma: float
-    horizon: int
 
 
 class Sources(NamedTuple):

@@ -15,13 +15,14 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.mdp import FloatArray, TabularMDP, sealed
+from pastmaster.arrays import FloatArray, sealed
 from pastmaster.policies.batch import action_of
-from pastmaster.policies.policy import reach_of
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse._selector_kernels import outside
 from pastmaster.reuse.q_learning import QLearner
 from pastmaster.reuse.selector import Selector
+from pastmaster.tasks.simulated import SimulatedTask
+from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import Bounds
 
 FOREVER = 2**62
@@ -70,7 +71,7 @@ class Trial:
 class CompiledEpisodes:
     """Episodes of a tabular task by arrays of policies, compiled."""
 
-    def __init__(self, task: TabularMDP, arrays: kernels.Task, sources: kernels.Sources, trial: Trial) -> None:
+    def __init__(self, task: TabularMDP, arrays: SimulatedTask, sources: kernels.Sources, trial: Trial) -> None:
         self.task, self.sources, self.trial = arrays, sources, trial
         self.n_sources = len(sources.mixed)
         learner: QLearner = trial.learner
@@ -99,17 +100,6 @@ class CompiledEpisodes:
         )  # fmt: skip
         trial.clipped = selector.n_clipped
         return stopped
-
-
-def simulated(task: TabularMDP, horizon: int) -> kernels.Task:
-    """A task as the compiled episodes read it."""
-    shape = (task.n_states, task.n_actions, -1)
-    chances = np.ones((*shape[:2], 1)) if task.probability is None else task.probability
-    return kernels.Task(
-        sealed(task.next_state.reshape(shape)), sealed(task.reward.reshape(shape)),
-        sealed(task.terminated.reshape(shape)), sealed(reach_of(chances)), sealed(task.start_states),
-        sealed(reach_of(task.start_probability)), task.gamma, horizon,
-    )  # fmt: skip
 
 
 def source_arrays(sources: list[npt.NDArray[Any]], task: TabularMDP) -> kernels.Sources:

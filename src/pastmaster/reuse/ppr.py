@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastmaster.arrays import FloatArray
 from pastmaster.checks import optional_whole, within
-from pastmaster.mdp import FloatArray
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.selector import RegretGuarantee, Selector
 

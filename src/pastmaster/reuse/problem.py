@@ -11,19 +11,23 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster import formerly
-from pastmaster._cross_kernels import states_met
+from pastmaster.arrays import BoolArray, sealed
 from pastmaster.checks import whole, within
 from pastmaster.errors import InvalidInputError
-from pastmaster.guard import Watch
-from pastmaster.mdp import BoolArray, TabularMDP, sealed
 from pastmaster.policies import TablePolicy, as_policy
 from pastmaster.policies.batch import is_random
+from pastmaster.policies.policy import checked_policy
 from pastmaster.reuse import _episode_kernels as kernels
-from pastmaster.reuse.episodes import FOREVER, simulated, source_arrays
+from pastmaster.reuse.episodes import FOREVER, source_arrays
 from pastmaster.reuse.learner import LearnerSettings
-from pastmaster.reuse.q_learning import QLearning, discrete_size
-from pastmaster.table import code_of, step_limit
-from pastmaster.values import checked_policy
+from pastmaster.reuse.q_learning import QLearning
+from pastmaster.tasks.guard import Watch
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.gymnasium_table import code_of, step_limit
+from pastmaster.tasks.simulated import SimulatedTask, simulated
+from pastmaster.tasks.spaces import discrete_size
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values._kernels import states_met
 from pastmaster.values.cross import outcomes_and_start
 
 Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
@@ -79,8 +83,10 @@ class Problem:
 
     def _own_setting(self, name: str, given: Any) -> Any:
         """The task's own gamma or horizon, where it has one; to give another is refused."""
-        own = getattr(self.task, name, None)
-        if isinstance(self.task, str | gym.Env) or own is None:
+        if not isinstance(self.task, TabularMDP | GymTask):
+            return given
+        own = getattr(self.task, name)
+        if own is None:
             return given
         if given is not None and given != own:
             raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
@@ -92,8 +98,8 @@ class Problem:
             raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
         self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)
         env = self.environment()
-        own = getattr(self.task, "horizon", None) is not None and not self.shared_environment
-        steps = [limit for limit in (None if own else step_limit(env), horizon) if limit is not None]
+        own = None if isinstance(self.task, GymTask) else step_limit(env)
+        steps = [limit for limit in (own, horizon) if limit is not None]
         self.observations, self.actions = env.observation_space, env.action_space
         self.leave(env)
         if not steps:
@@ -104,17 +110,15 @@ class Problem:
 
     def watch(self) -> Watch:
         """A watch over the environments of one trial."""
-        own = None if self.shared_environment else getattr(self.task, "watch", None)
-        watch: Watch = Watch(str(self.task), None) if own is None else own()
-        return watch
+        return self.task.watch() if isinstance(self.task, GymTask) else Watch(str(self.task), None)
 
     def environment(self, watch: Watch | None = None) -> gym.Env[Any, Any]:
         """An environment to run episodes in, under a watch if the task wants one; ``leave`` it when done."""
         env: gym.Env[Any, Any]
         if self.tabular:
             return self.task.to_gymnasium()  # type: ignore[no-any-return]
-        if watch is not None and watch.limit is not None:
-            return self.task.environment(watch)  # type: ignore[no-any-return]
+        if isinstance(self.task, GymTask):
+            return self.task() if watch is None else self.task.environment(watch)
         if isinstance(self.task, str):
             env = gym.make(self.spec or self.task)
             self.spec = env.spec  # in another process the id may not be registered
@@ -160,7 +164,7 @@ class Problem:
         """What tells this task from every other; None of code, which cannot be told apart."""
         if self.tabular:
             return outcomes_and_start(self.task)
-        if hasattr(self.task, "identity") and not self.shared_environment:
+        if isinstance(self.task, GymTask):
             try:
                 return ["task", json.dumps(self.task.fingerprint, sort_keys=True)]
             except InvalidInputError:  # a function whose environments cannot be told apart
@@ -178,7 +182,7 @@ class Problem:
             return None
 
     @cached_property
-    def arrays(self) -> tuple[kernels.Task, kernels.Sources]:
+    def arrays(self) -> tuple[SimulatedTask, kernels.Sources]:
         """Task and sources as the compiled episodes read them."""
         return simulated(self.task, self.horizon), source_arrays(self.sources, self.task)
 

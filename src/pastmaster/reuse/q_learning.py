@@ -17,8 +17,9 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
+from pastmaster.arrays import FloatArray, IntArray, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, IntArray, sealed
+from pastmaster.tasks.spaces import discrete_size
 
 Schedule = float | Callable[[int], float] | Sequence[float] | FloatArray
 LONGEST_SCHEDULE = 100_000
@@ -85,11 +86,6 @@ class QLearning:
                 f"QLearning.start: got {observations} and {actions}, must be Discrete observations and actions from 0"
             )
         return QLearner(self, n_states, n_actions, gamma, rng)
-
-
-def discrete_size(space: gym.Space[Any]) -> int | None:
-    """n of Discrete(n), None of any other space."""
-    return int(space.n) if isinstance(space, gym.spaces.Discrete) and space.start == 0 else None
 
 
 def tabulated(name: str, schedule: Schedule) -> FloatArray:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray
 from pastmaster.values import Bounds
 
 if TYPE_CHECKING:

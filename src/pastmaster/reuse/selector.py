@@ -16,12 +16,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, as_array
 from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng, rng_from_dict, rng_to_dict
-from pastmaster.mdp import FloatArray, as_array
-from pastmaster.reuse import _layout as layout
-from pastmaster.reuse import _selector_kernels as kernels
+from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.values import Bounds
 
 Elimination = Literal["paper", "anytime", "none"]

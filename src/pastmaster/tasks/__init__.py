@@ -1,20 +1,7 @@
-"""Black-box tasks: environments without a model, and what policies are worth in them as far as episodes tell."""
+"""What a task is: a finite model, or a Gymnasium environment of which only episodes can be run."""
 
-from pastmaster.tasks.cross import estimate_cross_values
-from pastmaster.tasks.cross_estimate import CrossValueEstimate
-from pastmaster.tasks.estimate import Estimate, estimate_values, fitting_policy
 from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.rollouts import Run, episode_returns
-from pastmaster.tasks.sb3_learner import SB3Learning
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular_env import TabularEnv
 
-__all__ = [
-    "CrossValueEstimate",
-    "Estimate",
-    "GymTask",
-    "Run",
-    "SB3Learning",
-    "episode_returns",
-    "estimate_cross_values",
-    "estimate_values",
-    "fitting_policy",
-]
+__all__ = ["GymTask", "TabularEnv", "TabularMDP"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -13,10 +14,8 @@ from gymnasium.envs.registration import EnvSpec
 from pastmaster import formerly
 from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
-from pastmaster.guard import Guarded, Watch, watched
-from pastmaster.mdp import FloatArray, TabularMDP
-from pastmaster.reuse.q_learning import discrete_size
-from pastmaster.table import code_of, step_limit
+from pastmaster.tasks.guard import Guarded, Watch, watched
+from pastmaster.tasks.gymnasium_table import code_of, step_limit
 from pastmaster.tasks.identity import (
     behave_alike,
     check_wrappers,
@@ -25,11 +24,10 @@ from pastmaster.tasks.identity import (
     plain_wrappers,
     spec_of,
 )
-from pastmaster.values import Bounds, return_bounds
-from pastmaster.values.bounds import listed
+from pastmaster.tasks.spaces import described_space, discrete_size
+from pastmaster.tasks.tabular import TabularMDP
 
 Factory = Callable[..., gym.Env[Any, Any]]
-ROUNDING = 1e-9  # relative: more than rounding can carry a sum of rewards beyond its bound
 
 
 @dataclass(frozen=True)
@@ -192,38 +190,17 @@ class GymTask:
         }
         return spaces | {"gamma": self.gamma}
 
-    def return_bounds(self) -> Bounds | None:
-        """Bounds on the discounted return of an episode; None where nothing tells the range of a step's reward.
-
-        The range is the declared one, else the environment's own ``reward_range``. An episode has 1 to ``horizon``
-        steps: the bounds are the least and the greatest of r (1 + gamma + ... + gamma^(n - 1)) for n = 1 and
-        n = horizon, rounded outward. Where an environment has a table ``P`` and no range is declared they are exact.
-        """
-        if self.reward_range is None and self._look.has_table:
-            if "_table_bounds" not in vars(self):
-                table = TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon)
-                self._set(_table_bounds=return_bounds(table))
-            bounds: Bounds = vars(self)["_table_bounds"]
-            return bounds
-        rewards = self.reward_range or self._look.reward_range
-        if rewards is None:
+    @cached_property
+    def table(self) -> TabularMDP | None:
+        """The exact task behind an environment that carries its table ``P``; None of all others."""
+        if not self._look.has_table:
             return None
-        steps = float(np.sum(self.gamma ** np.arange(self.horizon or 1)))
-        (least, most), outward = rewards, 1.0 + ROUNDING
-        return Bounds(
-            least if least >= 0 else least * steps * outward,
-            most if most <= 0 else most * steps * outward,
-        )
+        return TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon)
 
-    @staticmethod
-    def estimated(tasks: list[Any], policies: Any, episodes: int, **how: Any) -> FloatArray:
-        """What ``cross_values`` gives where a task has no model: the means of so many episodes of every entry."""
-        from pastmaster.tasks.cross import mean_returns
-
-        if policies is None:
-            raise InvalidInputError("cross_values: policies is None, must be given: a task has no model to solve")
-        columns = listed(policies, "cross_values: policies")
-        return mean_returns(tasks, columns, whole("cross_values", "episodes", episodes, at_least=1), **how)
+    @property
+    def known_rewards(self) -> tuple[float, float] | None:
+        """The least and the greatest reward of a step: as declared, else as the environment tells, else None."""
+        return self.reward_range or self._look.reward_range
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -292,18 +269,6 @@ def _checked_range(rewards: Any) -> tuple[float, float]:
             f"GymTask: reward_range is {rewards!r}, must be the least and the greatest reward of a step"
         )
     return least, most
-
-
-def described_space(space: gym.Space[Any]) -> str:
-    """A space by what policies depend on: kind, shape and type; the limits of observations often differ in a family."""
-    if isinstance(space, gym.spaces.Box):
-        return f"Box {list(space.shape)} {space.dtype}"
-    return " ".join(repr(space).split())
-
-
-def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
-    """Bounds on a return, where a model or the range of rewards tells."""
-    return return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
 
 
 def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:

@@ -8,11 +8,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster import _cross_kernels as cross_kernels
-from pastmaster import _kernels as kernels
+from pastmaster.arrays import FloatArray, IntArray, sealed
+from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, IntArray, Model, TabularMDP, check_alike, sealed
-from pastmaster.solve import MAX_ITERATIONS
+from pastmaster.solving import _kernels as kernels
+from pastmaster.solving.policy_iteration import MAX_ITERATIONS
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.tabular import Model, TabularMDP, check_alike
+from pastmaster.values import _kernels as cross_kernels
+
+ROUNDING = 1e-9  # relative: more than rounding can carry a sum of rewards beyond its bound
 
 
 class Bounds(NamedTuple):
@@ -51,6 +56,27 @@ def return_bounds(tasks: TabularMDP | Iterable[TabularMDP], *, kind: Literal["ex
     return Bounds(min(b.lower for b in bounds), max(b.upper for b in bounds))
 
 
+def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
+    """Bounds on the discounted return of an episode of one task; None where nothing tells the rewards of a step.
+
+    Of a model they are exact. Of a ``GymTask`` with rewards in a known range an episode has 1 to ``horizon`` steps: the
+    bounds are the least and the greatest of r (1 + gamma + ... + gamma^(n - 1)) for n = 1 and n = horizon, rounded
+    outward. Where an environment has a table ``P`` and no range is declared they are exact again.
+    """
+    if isinstance(task, TabularMDP):
+        return _exact_bounds(task)
+    if task.reward_range is None and task.table is not None:
+        return _exact_bounds(task.table)
+    if task.known_rewards is None:
+        return None
+    steps = float(np.sum(task.gamma ** np.arange(task.horizon or 1)))
+    (least, most), outward = task.known_rewards, 1.0 + ROUNDING
+    return Bounds(
+        least if least >= 0 else least * steps * outward,
+        most if most <= 0 else most * steps * outward,
+    )
+
+
 def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     """K(k) = (max |R_k - R| + gamma R_max max ||P_k - P||_1) / (1 - gamma)^2, the paper's distance of two models.
 
@@ -77,13 +103,6 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     moved = abs(transitions[0] - transitions[1]).sum(axis=1).max()
     apart = np.abs(first.reward - second.reward).max()
     return float((apart + one.gamma * largest_reward * moved) / (1.0 - one.gamma) ** 2)
-
-
-def listed(things: Iterable[Any], place: str) -> list[Any]:
-    """An iterable as a list, or a refusal."""
-    if not isinstance(things, Iterable):
-        raise InvalidInputError(f"{place} is {things!r}, must be a list")
-    return list(things)
 
 
 def _paid(task: TabularMDP) -> FloatArray:

@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster import _cross_kernels as cross_kernels
 from pastmaster import parallel
+from pastmaster.arrays import FloatArray, IntArray, sealed
+from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import FloatArray, IntArray, Model, TabularMDP, check_alike, sealed
-from pastmaster.solve import solve
-from pastmaster.values.bounds import listed
-from pastmaster.values.evaluation import checked_policy, under_policy
+from pastmaster.policies.policy import checked_policy
+from pastmaster.solving import solve
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.tabular import Model, TabularMDP, check_alike
+from pastmaster.values import _kernels as cross_kernels
+from pastmaster.values.evaluation import under_policy
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynamics method
@@ -27,7 +30,6 @@ def cross_values(
     tasks: Iterable[Any],
     policies: Iterable[Any] | None = None,
     *,
-    episodes: int = 30,
     n_jobs: int = 1,
     backend: str | None = None,
     save: str | Path | None = None,
@@ -39,18 +41,16 @@ def cross_values(
     trajectory where the task is deterministic, one occupancy for all tasks that share their dynamics, otherwise only
     the states that the policy reaches.
 
-    Where a task has no model (a ``GymTask``) the values are means of ``episodes`` episodes each, the same at every
-    call; ``estimate_cross_values`` tells how sure they are, and spends episodes where they matter.
+    A task without a model (a ``GymTask``) is refused: ``estimate_cross_values`` is for those.
 
     ``backend`` is "threads" (the default), "loky", "dask" or "ray" (see ``parallel.run``); the values do not depend on
     it. ``save`` is a folder: what is finished is kept there, and the same call goes on from it.
     """
     tasks = listed(tasks, "cross_values: tasks")
-    for task in tasks:
-        if not isinstance(task, TabularMDP) and hasattr(task, "estimated"):
-            how = {"n_jobs": n_jobs, "backend": backend, "save": save, "progress": progress}
-            U_estimated: FloatArray = task.estimated(tasks, policies, episodes, **how)
-            return U_estimated
+    if any(isinstance(task, GymTask) for task in tasks):
+        raise InvalidInputError(
+            "cross_values: tasks holds a GymTask, must hold models: estimate_cross_values tries policies by episodes"
+        )
     check_alike(tasks, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
     if policies is None:

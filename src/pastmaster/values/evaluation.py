@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster import _kernels as kernels
+from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.mdp import PROBABILITY_TOLERANCE, FloatArray, IntArray, Model, TabularMDP, as_array, sealed
-from pastmaster.solve import Solution
+from pastmaster.policies.policy import checked_policy
+from pastmaster.solving import _kernels as kernels
+from pastmaster.tasks.tabular import Model, TabularMDP
 
 
 def evaluate(mdp: TabularMDP, policy: npt.ArrayLike) -> FloatArray:
@@ -56,29 +57,6 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
         return regret
     symmetric: FloatArray = np.maximum(regret, regret.T)
     return symmetric
-
-
-def checked_policy(policy: npt.ArrayLike, n_states: int, n_actions: int, place: str) -> npt.NDArray[Any]:
-    """A policy as int32 [S] or float64 [S, A], or a refusal that names the state."""
-    if isinstance(policy, Solution):
-        raise InvalidInputError(f"{place} is a Solution, must be its policy: pass solution.policy")
-    array = as_array(policy, place, None)
-    if array.shape == (n_states,) and array.dtype.kind in "iu":
-        if array.min() < 0 or array.max() >= n_actions:
-            s = int(np.argmax((array < 0) | (array >= n_actions)))
-            raise InvalidInputError(f"{place}[{s}] is action {array[s]}, must be in 0..{n_actions - 1}")
-        return sealed(array.astype(np.int32, copy=False))
-    if array.shape == (n_states, n_actions) and array.dtype.kind in "iuf":
-        probabilities = sealed(array.astype(np.float64, copy=False))
-        wrong = ~((probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= PROBABILITY_TOLERANCE))
-        if wrong.any():
-            s = int(np.argmax(wrong))
-            raise InvalidInputError(f"{place}[{s}] is {probabilities[s].tolist()}, must be probabilities that sum to 1")
-        return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
-    raise InvalidInputError(
-        f"{place} has shape {array.shape} and dtype {array.dtype}, "
-        f"must be [{n_states}] integer actions or [{n_states}, {n_actions}] probabilities"
-    )
 
 
 def under_policy(model: Model, policy: npt.NDArray[Any]) -> tuple[Model, IntArray]:

@@ -1,0 +1,69 @@
+"""Bounds on the return of an episode in each task, and whence they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pastmaster.arrays import FloatArray
+from pastmaster.errors import InvalidInputError
+from pastmaster.estimation.question import CALLER
+from pastmaster.estimation.returns import Returns
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values.bounds import task_bounds
+
+OUTSIDE = 1e-9  # relative: how far rounding may carry a return beyond its bounds
+
+
+class Ranges:
+    """Bounds on a return in each task, and where they are from: "declared", "task" or "running"."""
+
+    def __init__(self, tasks: list[TabularMDP | GymTask], given: tuple[float, float] | None) -> None:
+        if given is not None:
+            try:
+                lower, upper = map(float, given)
+            except (TypeError, ValueError):
+                lower, upper = 1.0, 0.0
+            if not (np.isfinite([lower, upper]).all() and lower < upper):
+                raise InvalidInputError(f"{CALLER}: bounds is {given!r}, must be (lower, upper) of a return")
+            told: list[Any] = [(lower, upper)] * len(tasks)
+        else:
+            told = [task_bounds(task) for task in tasks]
+        self.tasks = tasks
+        self.sources = tuple("declared" if given is not None else "running" if b is None else "task" for b in told)
+        self.known = np.array([(np.nan, np.nan) if b is None else b for b in told])
+
+    def of(self, returns: Returns) -> FloatArray:
+        """The bounds [N, 2] now; a return outside of bounds that are not running is refused."""
+        flat, first = returns.flat
+        edges = first[:: returns.counts.shape[1]]
+        seen = np.stack([np.minimum.reduceat(flat, edges[:-1]), np.maximum.reduceat(flat, edges[:-1])], axis=1)
+        self._refuse_outside(returns, seen)
+        bounds = self.known.copy()
+        running = np.isnan(bounds[:, 0])
+        if running.any():
+            reach = np.ptp(seen, axis=1)
+            reach[reach == 0.0] = reach.max() or max(1.0, float(np.abs(seen).max()))
+            middle = seen.mean(axis=1)
+            bounds[running] = np.stack([middle - reach, middle + reach], axis=1)[running]
+        return bounds
+
+    def _refuse_outside(self, returns: Returns, seen: FloatArray) -> None:
+        slack = OUTSIDE * (np.abs(self.known).max(axis=1) + np.ptp(self.known, axis=1))
+        outside = (seen[:, 0] < self.known[:, 0] - slack) | (seen[:, 1] > self.known[:, 1] + slack)
+        if outside.any():
+            i = int(np.argmax(outside))
+            off = [float(np.abs(returns.of(i, j) - self.known[i].mean()).max()) for j in range(returns.counts.shape[1])]
+            j = int(np.argmax(off))
+            worst = returns.of(i, j)[np.argmax(np.abs(returns.of(i, j) - self.known[i].mean()))]
+            raise InvalidInputError(
+                f"{CALLER}: policies[{j}] earned {worst:g} in an episode of tasks[{i}] ({self.tasks[i].name}), "
+                f"must be in {self.known[i, 0]:g} .. {self.known[i, 1]:g}: its bounds are wrong"
+            )
+
+    def span(self, returns: Returns) -> float:
+        """The span of all tasks' bounds."""
+        bounds = self.of(returns)
+        return float(bounds[:, 1].max() - bounds[:, 0].min())

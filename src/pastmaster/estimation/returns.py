@@ -1,0 +1,147 @@
+"""The returns of all episodes run so far, and what they say of the cross values U.
+
+Cross values are wanted for distances, and distances take maxima: max_k U[i, k] - U[i, j], max(0, .), the larger of
+two regrets. The maximum of noisy numbers is too large on average (Jensen): for two policies of equal worth whose
+returns are 0 or 1 with equal chance, one episode each, max(0, X_1 - X_2) is 0, 0, 0 or 1 with equal chance: a loss of
+1/4 is seen where there is none. So the largest is chosen in one half of the episodes and valued in the other (even and
+odd ones, the same for a row), both ways, and the two are averaged. Where the numbers of episodes were settled
+beforehand the value is unbiased given the choice, and the thing chosen is at most the largest: on average the result is
+never above the truth, and below it by as much as the choice may be wrong. Numbers that were settled by looking at
+returns, as sequential allocation does, add a bias of their own to every mean (an entry that looked bad early is looked
+at less): small beside the error, but of either sign. Distances must not be negative: cutting them at 0 comes last. That
+adds back the mean of the part below 0: for a normal difference with standard error s and no true loss 0.28 s, where the
+plug-in is 0.40 s too high.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.arrays import FloatArray, sealed
+from pastmaster.estimation import _return_kernels as kernels
+
+Counts = npt.NDArray[np.int64]
+PRIOR = 1.0  # how many episodes the pseudo-return of a resampled entry counts for, on average
+
+
+class Returns:
+    """Returns of N x M entries, in the order of their episodes. ``exact`` entries have one, which tells all."""
+
+    def __init__(self, n_tasks: int, n_policies: int, exact: npt.NDArray[np.bool_]) -> None:
+        self.parts: list[list[FloatArray]] = [[] for _ in range(n_tasks * n_policies)]
+        self.counts: Counts = np.zeros((n_tasks, n_policies), np.int64)
+        self.exact = exact
+        self._flat: tuple[FloatArray, Counts] | None = None
+
+    def add(self, i: int, j: int, returns: FloatArray) -> None:
+        """More episodes of an entry."""
+        self.parts[i * self.counts.shape[1] + j].append(returns)
+        self.counts[i, j] += len(returns)
+        self._flat = None
+
+    @property
+    def flat(self) -> tuple[FloatArray, Counts]:
+        """All returns, entry by entry, and where each entry's begin [N M + 1]."""
+        if self._flat is None:
+            first = np.concatenate([[0], np.cumsum(self.counts.ravel())])
+            self._flat = sealed(np.concatenate([np.empty(0), *(part for parts in self.parts for part in parts)])), first
+        return self._flat
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean return of each entry."""
+        flat, first = self.flat
+        means: FloatArray = (np.add.reduceat(flat, first[:-1]) / self.counts.ravel()).reshape(self.counts.shape)
+        return means
+
+    def of(self, i: int, j: int) -> FloatArray:
+        """The returns of an entry."""
+        flat, first = self.flat
+        e = i * self.counts.shape[1] + j
+        return flat[first[e] : first[e + 1]]
+
+    def differences(self, i: int, one: int, other: int) -> FloatArray:
+        """What policy ``one`` earned more than ``other`` in the episodes of task i that both have run."""
+        first, second = self.of(i, one), self.of(i, other)
+        if self.exact[i, one] or self.exact[i, other]:
+            return first - second
+        common = min(len(first), len(second))
+        return first[:common] - second[:common]
+
+    def pivot(self, paired: bool) -> Counts:
+        """The column of each row that has the most episodes; where policies are the tasks' own, the own one."""
+        return np.arange(len(self.counts)) if paired else self.counts.argmax(axis=1)
+
+    def halves(self, paired: bool) -> FloatArray:
+        """U as estimated from the even and from the odd episodes, to choose by and to value by [2, 2, N, M].
+
+        What is chosen by is of one half alone; what is valued by has the slope on the pivot of the half that chose.
+        """
+        out = np.empty((2, 2, *self.counts.shape))
+        for crossed in (0, 1):
+            kernels.half_means(*self.flat, self.pivot(paired), crossed, out[crossed])
+        return out
+
+    def spread(self, paired: bool) -> tuple[FloatArray, FloatArray]:
+        """Slopes on the pivot, and the standard deviation of what of an episode's return is not the pivot's, [N, M].
+
+        To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
+        """
+        beta, squares = np.empty(self.counts.shape), np.empty(self.counts.shape)
+        kernels.spreads(*self.flat, self.pivot(paired), beta, squares)
+        pooled = squares.sum() / self.counts.sum()
+        deviation = np.sqrt((squares + pooled) / self.counts)
+        deviation[self.exact] = 0.0
+        return beta, deviation
+
+    def resample(self, paired: bool, draws: int, rng: np.random.Generator) -> FloatArray:
+        """U as it may be, given the returns [draws, N, M]: a Bayesian bootstrap over episodes.
+
+        An episode has one weight for its whole row, so that what policies earn alike stays alike. Every entry has one
+        more return, drawn from all there are: without it few equal returns would be taken as certain.
+        """
+        flat, first = self.flat
+        n_tasks, n_policies = self.counts.shape
+        pivot, (beta, _) = self.pivot(paired), self.spread(paired)
+        out = np.empty((draws, n_tasks, n_policies))
+        for i in range(n_tasks):
+            edges = first[i * n_policies : (i + 1) * n_policies + 1]
+            most = int(self.counts[i].max())
+            for draw in range(draws):
+                weights = rng.standard_exponential(most)
+                prior = PRIOR * rng.standard_exponential(n_policies)
+                pseudo = flat[rng.integers(len(flat), size=n_policies)]
+                kernels.resampled(flat, edges, pivot[i], beta[i], weights, prior, pseudo, out[draw, i])
+        out[:, self.exact] = self.mean[self.exact]
+        return out
+
+
+def corrected_distance(halves: FloatArray, directed: bool, paired: bool) -> FloatArray:
+    """The distances of ``policy_distance`` from ``Returns.halves``, without the upward bias of maxima."""
+    both = uncut_distance(halves, directed, paired)
+    return np.maximum(0.0, both)
+
+
+def uncut_distance(halves: FloatArray, directed: bool, paired: bool) -> FloatArray:
+    """The same before it is cut at 0: on average at most the true distances, if no count was settled by looking."""
+    choosing, valuing = halves
+    both = 0.5 * (
+        _chosen(choosing[0], valuing[1], directed, paired) + _chosen(choosing[1], valuing[0], directed, paired)
+    )
+    if not directed:  # equal regrets of a pair may be valued either way: one of them for both
+        both = np.triu(both, 1)
+        both = both + both.T
+    return both
+
+
+def _chosen(choosing: FloatArray, valuing: FloatArray, directed: bool, paired: bool) -> FloatArray:
+    """Which term of the maxima is the largest by one U, and what it is by the other."""
+    rows = np.arange(len(choosing))
+    best = rows if paired else choosing.argmax(axis=1)
+    regret = choosing[rows, best][:, None] - choosing
+    value = valuing[rows, best][:, None] - valuing
+    if not directed:
+        value = np.where(regret >= regret.T, value, value.T)
+        regret = np.maximum(regret, regret.T)
+    return np.where(regret > 0.0, value, 0.0)

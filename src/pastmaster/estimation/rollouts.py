@@ -1,0 +1,310 @@
+"""Episodes of policies in a task, many at once: the one place where policies meet black boxes.
+
+Every episode is one *lane*: it begins with a ``reset`` of its own and ends where the environment ends it, at the task's
+horizon at the latest. No autoreset is used: an environment that would begin the next episode by itself is not stepped
+again, and where lanes step as one (a vector environment) what comes after a lane's end is thrown away.
+
+Episode k of a task begins from seeds made of the task's seed and k alone, whichever policy runs it (common random
+numbers), and what a policy draws at random belongs to the episode too. So a return depends neither on who else runs
+nor on how episodes are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.arrays import FloatArray, sealed
+from pastmaster.errors import InvalidInputError, TaskError
+from pastmaster.estimation import _rollout_kernels as kernels
+from pastmaster.policies import Policy, TablePolicy, stacked
+from pastmaster.policies.batch import batch, is_random
+from pastmaster.tasks.guard import Watch, finite_reward, watched
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.simulated import simulated
+from pastmaster.tasks.tabular import TabularMDP
+
+SINGLE_LANES = 32  # environments stepped one by one, side by side: enough that a policy acts on batches
+KEPT_NUMBERS = 2**22  # random numbers of a model's episodes that are kept at once
+VECTOR_LANES = 512  # of an environment that steps all lanes as one
+
+
+@dataclass(frozen=True)
+class Run:
+    """So many episodes of one policy, from the ``first`` on."""
+
+    policy: int
+    first: int
+    count: int
+
+
+def episode_returns(
+    task: TabularMDP | GymTask, policies: Sequence[Policy], runs: Sequence[Run], seed: int
+) -> list[FloatArray]:
+    """The discounted returns of each run's episodes, in order."""
+    if task.horizon is None:
+        raise InvalidInputError(f"episode_returns: {task} has no horizon, must have one: an episode may never end")
+    episodes = [_Episode(run.policy, run.first + k) for run in runs for k in range(run.count)]
+    totals = np.zeros(len(episodes))
+    watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
+    watched(lambda: _Rollout(task, policies, episodes, totals, seed, watch).play(), watch)
+    return np.split(totals, np.cumsum([run.count for run in runs])[:-1])
+
+
+class _Episode(NamedTuple):
+    policy: int
+    number: int
+
+
+def policy_edges(episodes: list[_Episode]) -> list[int]:
+    """Where the policy changes from one episode to the next, the ends included."""
+    changes = (i for i in range(1, len(episodes)) if episodes[i].policy != episodes[i - 1].policy)
+    return [0, *changes, len(episodes)]
+
+
+class _Lane:
+    """An episode under way in an environment of its own."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        self.env = env
+        self.index, self.steps, self.weight, self.total = 0, 0, 1.0, 0.0
+        self.observation: Any = None
+        self.rng: np.random.Generator | None = None
+
+
+class _Rollout:
+    """Episodes to be played, and their returns so far."""
+
+    def __init__(
+        self,
+        task: TabularMDP | GymTask,
+        policies: Sequence[Policy],
+        episodes: list[_Episode],
+        totals: FloatArray,
+        seed: int,
+        watch: Watch,
+    ) -> None:
+        self.task, self.policies, self.episodes, self.totals = task, policies, episodes, totals
+        self.seed, self.watch, self.horizon = seed, watch, task.horizon or 0
+        self.seeds: dict[int, int] = {}
+        self.actions: gym.Space[Any] = (
+            task.action_space if isinstance(task, GymTask) else gym.spaces.Discrete(task.n_actions)
+        )
+
+    def play(self) -> None:
+        """All episodes."""
+        if isinstance(self.task, TabularMDP) and all(isinstance(policy, TablePolicy) for policy in self.policies):
+            if self.episodes:
+                self._play_model(self.task)
+            return
+        if isinstance(self.task, GymTask) and self.episodes:
+            for first in range(0, len(self.episodes), VECTOR_LANES):
+                lanes = range(first, min(first + VECTOR_LANES, len(self.episodes)))
+                env = self.task.vector_environment(len(lanes), self.watch)
+                if env is None:
+                    break
+                self._play_vector(env, lanes)
+            else:
+                return
+        self._play_singles()
+
+    # models and tables: compiled, with the numbers that the environment would draw
+
+    def _play_model(self, task: TabularMDP) -> None:
+        model = simulated(task, self.horizon)
+        most = max(1, KEPT_NUMBERS // (self.horizon + 1))
+        chances = lru_cache(most)(self._chances)  # policies meet the same
+        for begin, end in pairwise(policy_edges(self.episodes)):
+            policy: Any = self.policies[self.episodes[begin].policy]
+            reach = policy.reach if policy.random else kernels.reached(policy.table, task.n_actions)
+            for first in range(begin, end, most):
+                last = min(first + most, end)
+                numbers = [episode.number for episode in self.episodes[first:last]]
+                drawn = np.zeros((len(numbers), self.horizon))
+                if policy.random:
+                    drawn = np.array([self.draws(number).random(self.horizon) for number in numbers])
+                kernels.play(
+                    model.reach, model.next_state, model.reward, model.terminated, task.gamma, self.horizon,
+                    model.start_reach, model.start_states, sealed(reach), np.array([chances(n) for n in numbers]),
+                    drawn, self.totals[first:last],
+                )  # fmt: skip
+
+    def _chances(self, number: int) -> FloatArray:
+        """What an environment of a model draws in an episode: for its start, and for every step if it is random."""
+        rng, _ = gym.utils.seeding.np_random(self._reset_seed(number))
+        return rng.random(self.horizon + 1)
+
+    # environments one by one
+
+    def _play_singles(self) -> None:
+        waiting = iter(range(len(self.episodes)))
+        lanes = [_Lane(self._environment()) for _ in range(min(SINGLE_LANES, len(self.episodes)))]
+        try:
+            under_way = [lane for lane in lanes if self._begin(lane, waiting)]
+            while under_way:
+                for policy, those in self._by_policy(under_way):
+                    self._step(policy, those)
+                under_way = [lane for lane in under_way if lane.steps >= 0 or self._begin(lane, waiting)]
+        finally:
+            for lane in lanes:
+                lane.env.close()
+
+    def _environment(self) -> gym.Env[Any, Any]:
+        if isinstance(self.task, GymTask):
+            return self.task.environment(self.watch)
+        return self.task.to_gymnasium()
+
+    def _begin(self, lane: _Lane, waiting: Iterator[int]) -> bool:
+        """Give a lane the next episode, if there is one."""
+        index = next(waiting, None)
+        if index is None:
+            return False
+        policy, number = self.episodes[index]
+        lane.index, lane.steps, lane.weight, lane.total = index, 0, 1.0, 0.0
+        lane.rng = self.draws(number) if is_random(self.policies[policy]) else None
+        lane.observation, _ = lane.env.reset(seed=self._reset_seed(number))
+        return True
+
+    def _by_policy(self, lanes: list[_Lane]) -> list[tuple[Policy, list[_Lane]]]:
+        groups: dict[int, list[_Lane]] = {}
+        for lane in lanes:
+            groups.setdefault(self.episodes[lane.index].policy, []).append(lane)
+        return [(self.policies[number], those) for number, those in groups.items()]
+
+    def _step(self, policy: Policy, lanes: list[_Lane]) -> None:
+        """One step of lanes that one policy runs; ``steps`` becomes -1 where the episode is over."""
+        uniforms = np.array([lane.rng.random() for lane in lanes if lane.rng is not None])
+        actions = self.acted(policy, batch([lane.observation for lane in lanes]), uniforms)
+        for lane, action in zip(lanes, actions, strict=True):
+            lane.observation, reward, terminated, truncated, _ = lane.env.step(action)
+            lane.total += lane.weight * float(reward)
+            lane.weight *= self.task.gamma
+            lane.steps += 1
+            if terminated or truncated or lane.steps == self.horizon:
+                self.totals[lane.index] = lane.total
+                lane.steps = -1
+
+    # environments that step as one
+
+    def _play_vector(self, env: gym.vector.VectorEnv[Any, Any, Any], lanes: range) -> None:
+        """One episode in each lane; a lane that is over is stepped on with the others, for nothing."""
+        episodes = [self.episodes[index] for index in lanes]
+        seeds = [self._reset_seed(number) for _, number in episodes]
+        try:
+            observations, _ = self.watch("reset", env.reset, seed=seeds)
+            acting = _Acting(self, episodes)
+            going, weight = np.ones(len(episodes), np.bool_), 1.0
+            for _ in range(self.horizon):
+                self._look(observations[going], env.single_observation_space)
+                actions = acting.actions(observations, going)
+                observations, rewards, terminated, truncated, _ = self.watch("step", env.step, actions)
+                rewards = np.asarray(rewards, np.float64)  # a product with float32 would be rounded
+                if not np.isfinite(rewards[going]).all():
+                    finite_reward(rewards[going & ~np.isfinite(rewards)][0], self.watch)
+                self.totals[lanes.start : lanes.stop][going] += weight * rewards[going]
+                weight *= self.task.gamma
+                going &= ~(terminated | truncated)
+                if not going.any():
+                    break
+        finally:
+            self.watch("close", env.close)
+
+    def _look(self, observations: Any, space: gym.Space[Any]) -> None:
+        if isinstance(space, gym.spaces.Box) and not np.isfinite(observations).all():
+            raise TaskError(f"{self.watch.name}: step returned observations that are not finite")
+
+    # policies
+
+    def acted(self, policy: Policy, observations: Any, uniforms: FloatArray) -> Any:
+        """What a policy does on a batch; an error of its own is raised with its name and the task's."""
+        drawn = (uniforms,) if is_random(policy) else ()
+        try:
+            actions = policy.act(observations, *drawn)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{self._place(policy)}: {error}") from None
+        except Exception as error:
+            error.add_note(f"raised by {self._place(policy)}")
+            raise
+        return self.checked(policy, actions, len(observations))
+
+    def _place(self, policy: Any) -> str:
+        index = next((j for j, other in enumerate(self.policies) if other is policy), None)
+        number = "" if index is None else f"policies[{index}], "
+        return f"{self.task.name}: {number}{policy!r}"
+
+    def checked(self, policy: Any, actions: Any, count: int) -> Any:
+        """The actions of a batch as environments take them, or a refusal that names the policy."""
+        array, space = np.asarray(actions), self.actions
+        if isinstance(space, gym.spaces.Discrete):
+            fits = array.shape == (count,) and array.dtype.kind in "iu"
+            if fits and ((array < space.start) | (array >= space.start + space.n)).any():
+                fits = False
+        elif isinstance(space, gym.spaces.Box):
+            fits = array.shape == (count, *space.shape) and array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
+        else:
+            fits = len(array) == count
+        if not fits:
+            given = " ".join(str(actions)[:80].split())
+            raise InvalidInputError(
+                f"{self._place(policy)} gave {given} for {count} observations, must be one of {space} for each"
+            )
+        return array
+
+    def draws(self, number: int) -> np.random.Generator:
+        """The generator of what belongs to an episode: first its reset's seed, then a policy's draws."""
+        rng = np.random.default_rng([self.seed, number])
+        rng.integers(2**31)
+        return rng
+
+    def _reset_seed(self, number: int) -> int:
+        if number not in self.seeds:
+            self.seeds[number] = int(np.random.default_rng([self.seed, number]).integers(2**31))
+        return self.seeds[number]
+
+
+class _Acting:
+    """How the policies of a vector environment's lanes act: as one where they are networks of one shape."""
+
+    def __init__(self, rollout: _Rollout, episodes: list[_Episode]) -> None:
+        self.rollout = rollout
+        edges = policy_edges(episodes)
+        self.groups = [(rollout.policies[episodes[a].policy], slice(a, b)) for a, b in pairwise(edges)]
+        self.draws = [
+            rollout.draws(number) if is_random(rollout.policies[policy]) else None for policy, number in episodes
+        ]
+        self.chosen = np.zeros((len(episodes), *(rollout.actions.shape or ())), rollout.actions.dtype)
+        self.lanes = edges[1] if len({b - a for a, b in pairwise(edges)}) == 1 else 0  # of each policy, if all alike
+        self.live = np.arange(len(self.groups))
+        self.stack = stacked([policy for policy, _ in self.groups]) if self.lanes else None
+
+    def actions(self, observations: Any, going: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        """The actions of all lanes; where one is over, whatever it was before."""
+        if self.stack is not None:
+            self._act_as_one(observations, going)
+            return self.chosen
+        for policy, group in self.groups:
+            lanes = np.flatnonzero(going[group]) + group.start
+            if len(lanes):
+                uniforms = np.array([rng.random() for i in lanes if (rng := self.draws[i]) is not None])
+                self.chosen[lanes] = self.rollout.acted(policy, observations[lanes], uniforms)
+        return self.chosen
+
+    def _act_as_one(self, observations: Any, going: npt.NDArray[np.bool_]) -> None:
+        """By a stack of the policies some of whose lanes still go on, made anew when a quarter of them are over."""
+        still: npt.NDArray[np.bool_] = np.any(going.reshape(len(self.groups), self.lanes), axis=1)[self.live]
+        if still.sum() <= 0.75 * len(self.live):
+            self.live = self.live[still]
+            self.stack = stacked([self.groups[g][0] for g in self.live])
+        assert self.stack is not None
+        by_policy = observations.reshape(len(self.groups), self.lanes, *observations.shape[1:])
+        chosen = self.chosen.reshape(len(self.groups), self.lanes, *self.chosen.shape[1:])
+        actions = self.stack.act(by_policy[self.live])
+        flat = actions.reshape(-1, *actions.shape[2:])
+        chosen[self.live] = self.rollout.checked(self.stack, flat, len(flat)).reshape(actions.shape)

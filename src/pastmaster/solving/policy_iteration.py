@@ -1,0 +1,83 @@
+"""The best stationary policy of a task, and a proof of how good it is.
+
+V*(s) = max_a [ R(s, a) + gamma * sum_s' P(s' | s, a) V*(s') ], the horizon aside. Three steps:
+
+1. *Sweeps*: optimal backups in place, forwards and backwards in turn, from a value below V* (so that goal-like tasks
+   behave as shortest paths: every sweep carries a reward as far as the order of states lets it).
+2. *Policy iteration* from there, each policy evaluated to rounding: a walk where the task is deterministic,
+   elimination where it is small, sweeps otherwise. A state switches only for a gain above rounding, so it ends; where
+   one does, sweeps run again first, so that news travels far in each round.
+3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated anew.
+
+The certificate: for any V, |V - V*| <= |T V - V| / (1 - gamma), and |V - V^policy| likewise with the policy's own
+backup. To this come what the canonical policy gives away in step 3, which is measured, and what rounding can hide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.errors import InvalidInputError
+from pastmaster.policies.policy import TablePolicy
+from pastmaster.solving import _kernels as kernels
+from pastmaster.tasks.tabular import TabularMDP
+
+MAX_ITERATIONS = 10**6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(TablePolicy):
+    """The canonical optimal policy [S] of a task and its value [S], the horizon aside: ``evaluate`` honours it.
+
+    It is a policy: pass it wherever one is wanted.
+
+    ``value`` is within ``error_bound`` of the policy's value and of the best possible, in every state.
+    ``converged`` says that ``error_bound`` is at most ``tol`` times the largest |value| or |reward|.
+    """
+
+    value: FloatArray
+    policy: IntArray
+    start_value: float
+    converged: bool
+    iterations: int
+    error_bound: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("table", self.policy), ("random", False), ("reach", None)):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "NOT converged"
+        return (
+            f"Solution({len(self.policy)} states, uncapped start value {self.start_value:.6g} "
+            f"within {self.error_bound:.1e}, {state} after {self.iterations} iterations)"
+        )
+
+
+def solve(mdp: TabularMDP, *, tol: float = 1e-9) -> Solution:
+    """Solve a task to relative accuracy ``tol``; among equally good actions the policy takes the lowest.
+
+    Two actions are equally good when their values differ by less than ``tol * (1 - gamma) / 2``, or rounding's
+    16 EPS / (1 - gamma), of the size of what they are summed from: so scaling the rewards changes nothing.
+    """
+    if not isinstance(mdp, TabularMDP):
+        raise InvalidInputError(f"solve: mdp is a {type(mdp).__name__}, must be a TabularMDP")
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating) or not 0 < tol < 1:
+        raise InvalidInputError(f"solve: tol is {tol!r}, must be a positive number below 1")
+    model = mdp.model()
+    largest = mdp.largest_reward()
+    value, policy, iterations, error_bound = kernels.solve_model(*model, largest, mdp.gamma, tol, MAX_ITERATIONS)
+    scale = max(float(np.abs(value).max()), largest)
+    for array in (value, policy):
+        array.setflags(write=False)
+    return Solution(
+        value=value,
+        policy=policy,
+        start_value=float(mdp.start_probability @ value[mdp.start_states]),
+        converged=bool(error_bound <= tol * scale),
+        iterations=iterations,
+        error_bound=error_bound,
+    )

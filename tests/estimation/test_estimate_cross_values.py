@@ -1,0 +1,348 @@
+"""Estimated cross values: what they promise, what they refuse, and that nothing but ``rng`` decides them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import reference
+
+from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds
+from pastmaster.errors import InvalidInputError
+from pastmaster.estimation import episodes
+from pastmaster.estimation.cross_values import estimate_cross_values
+from pastmaster.estimation.returns import Returns, corrected_distance, uncut_distance
+
+QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
+
+
+def family(rng: np.random.Generator, n: int, n_states: int = 5) -> list[TabularMDP]:
+    """Stochastic tasks of three actions whose episodes are short."""
+    return [reference.random_mdp(rng, n_states, 3, 3, gamma=0.9, horizon=6, reach=None, ending=0.1) for _ in range(n)]
+
+
+def tables(rng: np.random.Generator, n: int, n_states: int = 5) -> list[np.ndarray]:
+    return [rng.integers(3, size=n_states) for _ in range(n)]
+
+
+@pytest.fixture
+def world(rng):
+    """Six tasks, six policies, their exact U."""
+    tasks, policies = family(rng, 6), tables(rng, 6)
+    return tasks, policies, cross_values(tasks, policies)
+
+
+def test_intervals_hold_the_exact_values_of_black_boxes_at_a_stop_that_looks_at_the_data(rng):
+    """120 independent entries at 90%: more than 30 misses have probability 1e-6 if each is missed with 0.1."""
+    misses = 0
+    for _ in range(30):
+        tasks, policies = family(rng, 4), tables(rng, 4)
+        found = estimate_cross_values(
+            tasks, policies, rng=rng, budget=1500, confidence=0.9, allocation="uniform",
+            precision=0.25 * return_bounds(tasks).span,
+        )  # fmt: skip
+        U = cross_values(tasks, policies)
+        held = (found.low <= U) & (found.high >= U)
+        misses += int((~held[np.arange(4), rng.permutation(4)]).sum())  # one of each row: rows are independent
+        assert (found.low <= found.mean).all()
+        assert (found.mean <= found.high).all()
+    assert misses <= 30
+
+
+def test_an_interval_of_a_wrong_task_misses(world, rng):
+    tasks, policies, U = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=36 * 400, allocation="uniform")
+    assert ((found.low <= U) & (found.high >= U)).mean() > 0.8
+    assert ((found.low <= U[::-1]) & (U[::-1] <= found.high)).mean() < 0.8
+
+
+def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
+    tasks, policies, U = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=3000, clustering=QUICK | {"directed": True})
+    clustering = found.clustering
+    radii = np.zeros(clustering.n_clusters)
+    D = policy_distance(U, directed=True)
+    np.maximum.at(radii, clustering.labels, D[np.arange(6), clustering.representatives[clustering.labels]])
+    true = clustering.size_cost + radii[clustering.labels].mean()
+    low, high = found.cost_interval
+    assert low <= true <= high
+    assert 0 < found.uncertainty < 1
+    assert found.uncertainty == (high - low) / high
+    assert 0 <= found.agreement <= 1
+    assert high - low <= found.gap() <= high
+    assert found.episodes.sum() <= 3000
+    assert found.stopped == "budget"
+
+
+def test_a_precision_that_is_reached_ends_it(world, rng):
+    tasks, policies, _ = world
+    wanted = 0.4 * return_bounds(tasks).span
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=10**5, clustering=QUICK, precision=wanted)
+    assert found.stopped == "precision"
+    assert np.diff(found.cost_interval)[0] <= 2 * wanted
+    assert found.episodes.sum() < 10**5
+    assert found.rounds[-1].episodes == found.episodes.sum()
+
+
+def test_equal_seeds_give_equal_bits_and_workers_do_not_matter(world):
+    tasks, policies, _ = world
+    found = [
+        estimate_cross_values(
+            tasks, policies, rng=np.random.default_rng(seed), budget=600, clustering=QUICK, n_jobs=n_jobs, backend=kind
+        )
+        for seed, n_jobs, kind in ((1, 1, None), (1, 2, "threads"), (1, 2, None), (2, 1, None))
+    ]
+    for name in ("mean", "low", "high", "episodes"):
+        first, *same, other = (getattr(one, name).tobytes() for one in found)
+        assert all(first == one for one in same)
+        assert first != other
+    assert len({one.cost_interval for one in found}) == 2
+
+
+def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypatch):
+    tasks, policies, _ = world
+
+    def run(**options):
+        return estimate_cross_values(
+            tasks, policies, rng=np.random.default_rng(3), budget=700, clustering=QUICK, **options
+        )
+
+    whole, played, real = run(), [], episodes.episode_returns
+
+    def interrupted(*arguments):
+        if len(played) == 9:
+            raise KeyboardInterrupt
+        played.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(episodes, "episode_returns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(save=tmp_path)
+    monkeypatch.setattr(episodes, "episode_returns", lambda *arguments: played.append(arguments) or real(*arguments))
+    again = run(save=tmp_path)
+    assert again.mean.tobytes() == whole.mean.tobytes()
+    assert again.cost_interval == whole.cost_interval
+    total = len(played)
+    assert run(save=tmp_path).mean.tobytes() == whole.mean.tobytes()
+    assert len(played) == total
+    estimate_cross_values(
+        tasks, policies, rng=np.random.default_rng(4), budget=200, allocation="uniform", save=tmp_path
+    )
+    assert len(played) > total
+
+
+def test_what_cannot_be_told_from_others_on_disk_is_refused_with_save(world, rng, tmp_path):
+    tasks, policies, _ = world
+    with pytest.raises(InvalidInputError, match=r"save is given with policies\[1\] = FunctionPolicy"):
+        estimate_cross_values(
+            tasks, [policies[0], lambda state: 0], rng=rng, budget=99, allocation="uniform", save=tmp_path
+        )
+    task = GymTask(lambda: tasks[0].to_gymnasium(), gamma=0.9)
+    with pytest.raises(InvalidInputError, match=r"save is given with tasks\[0\]"):
+        estimate_cross_values([task], policies, rng=rng, budget=99, allocation="uniform", save=tmp_path)
+
+
+def test_a_deterministic_task_is_valued_exactly(rng):
+    tasks = [TabularMDP(rng.integers(5, size=(5, 3)), rng.normal(size=(5, 3)), gamma=0.9, horizon=6) for _ in range(3)]
+    mixed = rng.dirichlet(np.ones(3), size=5)
+    policies = [*tables(rng, 2), mixed]
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=500, clustering=QUICK | {"directed": True})
+    U = cross_values(tasks, policies)
+    assert (found.mean[:, :2] == U[:, :2]).all()
+    assert (found.low[:, :2] == found.high[:, :2]).all()
+    assert (found.episodes[:, :2] == 1).all()
+    assert (found.episodes[:, 2] > 4).all()
+    assert (found.low[:, 2] < found.high[:, 2]).all()
+    alone = estimate_cross_values(tasks, policies[:2], rng=rng, budget=6, allocation="uniform")
+    assert (alone.mean == U[:, :2]).all()
+
+
+def test_a_task_without_bounds_says_that_nothing_is_guaranteed(world, rng):
+    tasks, policies, _ = world
+    boxes = [GymTask(tasks[0].to_gymnasium, gamma=0.9, name="a box"), tasks[1]]
+    given = estimate_cross_values(boxes, policies, rng=rng, budget=100, allocation="uniform", bounds=(-100.0, 100.0))
+    assert given.guaranteed
+    assert given.bounds_from == ("declared", "declared")
+    assert given.bounds.tolist() == [[-100.0, 100.0]] * 2
+    boxes = [GymTask(unbounded(tasks[0]), gamma=0.9, name="a box"), tasks[1]]
+    found = estimate_cross_values(boxes, policies, rng=rng, budget=100, allocation="uniform")
+    assert found.bounds_from == ("running", "task")
+    assert "NOT guaranteed" in repr(found)
+    assert "NOT guaranteed" not in repr(given)
+    seen = [found.returns.of(0, j) for j in range(6)]
+    low, high = min(x.min() for x in seen), max(x.max() for x in seen)
+    assert found.bounds[0] == pytest.approx([low - (high - low) / 2, high + (high - low) / 2])
+
+
+def unbounded(task: TabularMDP):
+    """A function that makes the task's environment in a wrapper, which may change rewards."""
+    import gymnasium as gym
+
+    return lambda: gym.wrappers.TransformReward(task.to_gymnasium(), lambda reward: reward)
+
+
+def test_a_return_outside_of_its_bounds_is_refused_by_name(world, rng):
+    tasks, policies, _ = world
+    with pytest.raises(InvalidInputError, match=r"policies\[\d\] earned .* in an episode of tasks\[\d\] .* must be in"):
+        estimate_cross_values(tasks, policies, rng=rng, budget=200, allocation="uniform", bounds=(0.0, 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"budget": 10}, "budget is 10, must be at least 144: 4 for every entry"),
+        ({"clustering": None}, "must be the options of a clustering"),
+        ({"allocation": "clever"}, "must be 'sequential' or 'uniform'"),
+        ({"confidence": 1.0}, "confidence is 1.0"),
+        ({"bounds": (1.0, 1.0)}, r"bounds is \(1.0, 1.0\), must be"),
+        ({"precision": -1.0}, "precision is -1.0"),
+        ({"rng": 3}, "rng is 3"),
+        ({"policies": []}, "policies is empty"),
+        ({"policies": [np.zeros(4, int)] * 6}, r"in tasks\[0\] policies\[0\] has shape"),
+        ({"policies": [np.zeros(5, int)], "paired": True}, "paired is True, must be False"),
+        ({"tasks": ["CartPole-v1"]}, r"tasks\[0\] is a str"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(world, rng, options, sentence):
+    tasks, policies, _ = world
+    settings = {"tasks": tasks, "policies": policies, "rng": rng, "budget": 300, "clustering": QUICK} | options
+    with pytest.raises(InvalidInputError, match=sentence):
+        estimate_cross_values(settings.pop("tasks"), settings.pop("policies"), **settings)
+
+
+def test_intervals_can_be_had_at_another_confidence(world, rng):
+    tasks, policies, _ = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=400, allocation="uniform")
+    low, high = found.intervals(0.95)
+    assert (low == found.low).all()
+    assert (high == found.high).all()
+    low, high = found.intervals(1 - 0.05 / 36)
+    assert (low <= found.low).all()
+    assert (high - low).sum() > (found.high - found.low).sum()
+    with pytest.raises(InvalidInputError, match="confidence is 2"):
+        found.intervals(2)
+    with pytest.raises(InvalidInputError, match="there must be a clustering"):
+        found.gap()
+
+
+def test_functions_play_environments_with_other_spaces(rng):
+    tasks = [GymTask("CartPole-v1", {}, gamma=0.9, horizon=20, reward_range=(0.0, 1.0)) for _ in range(2)]
+    policies = [lambda observation: int(observation[2] > 0), lambda observation: 0, lambda observation: 1]
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=120, clustering={"n_clusters": 1, "directed": True})
+    assert (found.mean[:, 0] > found.mean[:, 1]).all()
+    assert found.clustering.representatives.tolist() == [0]
+    assert not found.paired
+    assert found.distance().shape == (2, 3)
+
+
+def test_the_picture_shows_values_widths_and_episodes(world, rng):
+    tasks, policies, _ = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=400, clustering=QUICK)
+    titles = [axes.get_title() for axes in found.plot().axes]
+    assert titles[:3] == ["What each policy is worth in each task", "How well that is known (95% intervals)",
+                          "Where episodes were run"]  # fmt: skip
+
+
+# the upward bias of maxima
+
+
+def filled(rng: np.random.Generator, U: np.ndarray, n: int) -> Returns:
+    """Returns with these means and normal noise, common to a row by half."""
+    returns = Returns(*U.shape, np.zeros(U.shape, np.bool_))
+    for i, row in enumerate(U):
+        shared = rng.normal(size=n)
+        for j, value in enumerate(row):
+            returns.add(i, j, value + shared + rng.normal(size=n))
+    return returns
+
+
+def test_the_example_of_two_coins_by_enumeration():
+    seen = [max(0.0, float(x - y)) for x, y in itertools.product((0, 1), repeat=2)]
+    assert sum(seen) / 4 == 0.25
+    uncut = []
+    for x in itertools.product((0.0, 1.0), repeat=4):  # two episodes of each policy
+        halves = np.repeat(np.array([[[x[0], x[1]]], [[x[2], x[3]]]]), 2, axis=1)
+        uncut.append(uncut_distance(np.stack([halves, halves]), directed=True, paired=True)[0, 1])
+    assert np.mean(uncut) == 0.0
+
+
+@pytest.mark.parametrize(("directed", "paired"), [(True, True), (True, False), (False, True)])
+def test_maxima_of_means_are_too_large_and_corrected_ones_are_not(rng, directed, paired):
+    """400 repetitions; a mean more than 5 standard errors off has probability 6e-7."""
+    U = np.array([[1.0, 1.0, 0.9, 1.0], [0.9, 1.0, 1.0, 0.8], [1.0, 0.9, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+    truth = policy_distance(U, directed=directed, paired=paired)
+    plugged, uncut, corrected = [], [], []
+    for _ in range(400):
+        returns = filled(rng, U, 8)
+        halves = returns.halves(paired)
+        plugged.append((policy_distance(returns.mean, directed=directed, paired=paired) - truth).mean())
+        uncut.append((uncut_distance(halves, directed, paired) - truth).mean())
+        corrected.append((corrected_distance(halves, directed, paired) - truth).mean())
+    error = np.std(plugged) / 20
+    assert np.mean(plugged) > 5 * error
+    assert np.mean(uncut) < 5 * np.std(uncut) / 20
+    assert np.mean(uncut) <= np.mean(corrected) < 0.8 * np.mean(plugged)
+
+
+def test_unequal_numbers_of_episodes_leave_no_bias_upward_by_enumeration():
+    """Six episodes of the pivot, four of the other: the exact mean over all 2^6 courses by their chances."""
+    outcomes, chance = ((0.82, 0.47), (0.12, 0.29)), 0.3305
+    means = np.array([[chance * a + (1 - chance) * b for a, b in zip(*outcomes, strict=True)]])
+    expected = np.zeros((1, 2))
+    for course in itertools.product((0, 1), repeat=6):
+        returns = Returns(1, 2, np.zeros((1, 2), np.bool_))
+        returns.add(0, 0, np.array([outcomes[k][0] for k in course]))
+        returns.add(0, 1, np.array([outcomes[k][1] for k in course[:4]]))
+        weight = np.prod([chance if k == 0 else 1 - chance for k in course])
+        expected += weight * uncut_distance(returns.halves(False), directed=True, paired=False)
+    assert (expected <= policy_distance(means, directed=True, paired=False) + 1e-12).all()
+
+
+def test_cutting_at_zero_adds_what_the_docstring_says(rng):
+    """A normal difference without a true loss: 0.28 standard errors, where the plug-in has 0.40."""
+    halves = rng.normal(scale=np.sqrt(2.0), size=(2, 200_000))  # so that their mean has standard error 1
+    one, other = halves
+    made = 0.5 * (np.where(one > 0, other, 0.0) + np.where(other > 0, one, 0.0))
+    assert np.maximum(0.0, made).mean() == pytest.approx(0.28, abs=0.01)
+    assert np.maximum(0.0, halves.mean(axis=0)).mean() == pytest.approx(0.40, abs=0.01)
+    assert abs(made.mean()) < 0.01
+
+
+def test_the_pivot_helps_where_policies_earn_alike(rng):
+    """The entry has 4 episodes, the pivot 400, and they earn the same but for 0.5."""
+    errors = []
+    for _ in range(50):
+        returns = Returns(1, 2, np.zeros((1, 2), np.bool_))
+        long = rng.normal(size=400)
+        returns.add(0, 0, long)
+        returns.add(0, 1, long[:4] - 0.5)
+        errors.append([returns.halves(True)[1, :, 0, 1].mean() + 0.5, returns.mean[0, 1] + 0.5])
+    alike, alone = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert alike < 0.3 * alone
+
+
+def test_distances_are_symmetric_and_never_negative(world, rng):
+    tasks, policies, _ = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=200, allocation="uniform")
+    for bias in ("corrected", "plug-in"):
+        D = found.distance(directed=False, bias=bias)
+        assert (D == D.T).all()
+        assert (D >= 0).all()
+        assert not np.diagonal(D).any()
+    assert (found.distance(directed=True, bias="plug-in") == policy_distance(found.mean, directed=True)).all()
+    with pytest.raises(InvalidInputError, match="bias is 'none'"):
+        found.distance(bias="none")
+
+
+def test_resampled_values_scatter_about_the_mean_and_never_take_equal_returns_as_certain(rng):
+    returns = Returns(2, 2, np.array([[False, False], [False, True]]))
+    returns.add(0, 0, np.zeros(4))
+    returns.add(0, 1, rng.normal(size=50))
+    returns.add(1, 0, np.ones(200))
+    returns.add(1, 1, np.array([0.3]))
+    draws = returns.resample(True, 300, rng)
+    assert draws[:, 0, 0].std() > 0.05
+    assert draws[:, 0, 1].std() == pytest.approx(returns.of(0, 1).std() / np.sqrt(50), rel=0.3)
+    assert draws[:, 1, 0].std() < 0.02
+    assert (draws[:, 1, 1] == 0.3).all()

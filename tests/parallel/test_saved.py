@@ -1,0 +1,449 @@
+"""Chunks on disk: found again, never mixed, never trusted when damaged; a killed driver loses what was under way."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from clustering_reference import random_symmetric
+from reference import random_mdp, random_policy
+from test_backends import LAKE, assert_same_run, compiled_trials, plain_trials
+
+from pastmaster import (
+    InvalidInputError,
+    PastmasterError,
+    QLearning,
+    TsallisINF,
+    cross_values,
+    parallel,
+    search_clusterings,
+    transfer,
+)
+from pastmaster.clustering.restarts import Search
+from pastmaster.parallel import saved as saved_module
+
+
+def numbers(folder, key="squares", calls=None):
+    """A saved map over twelve numbers that notes what it computes."""
+    seen = [] if calls is None else calls
+
+    def job(item):
+        seen.append(item)
+        return item * item + 0.5
+
+    keep = parallel.Saved(
+        Path(folder),
+        key,
+        lambda results: {"values": np.array(results)},
+        lambda arrays, items: arrays["values"].tolist(),
+    )
+    return parallel.run(job, range(12), save=keep)
+
+
+EXPECTED = [i * i + 0.5 for i in range(12)]
+
+
+def test_finished_chunks_are_not_run_again(tmp_path):
+    calls: list[int] = []
+    assert numbers(tmp_path, calls=calls) == EXPECTED
+    assert calls == list(range(12))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"squares-{i:03d}.npz" for i in range(12)]
+    for gone in (3, 7):
+        (tmp_path / f"squares-{gone:03d}.npz").unlink()
+    calls.clear()
+    assert numbers(tmp_path, calls=calls) == EXPECTED
+    assert calls == [3, 7]
+    calls.clear()
+    assert numbers(tmp_path, calls=calls) == EXPECTED
+    assert calls == []
+
+
+def test_files_are_plain_npz(tmp_path):
+    numbers(tmp_path)
+    with np.load(tmp_path / "squares-003.npz", allow_pickle=False) as found:
+        assert found["values"].tolist() == [9.5]
+        assert sorted(found) == ["sha256", "values"]
+
+
+def test_files_go_by_the_names_given_and_are_found_by_them_in_any_company(tmp_path):
+    def run(items, calls):
+        keep = parallel.Saved(
+            tmp_path,
+            "",
+            lambda r: {"r": np.array(r)},
+            lambda arrays, _: arrays["r"].tolist(),
+            [f"item {i}" for i in items],
+        )
+        return parallel.run(lambda item: calls.append(item) or 2 * item, items, save=keep)
+
+    assert run([3, 5], []) == [6, 10]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["item 3.npz", "item 5.npz"]
+    assert run([1, 5, 3], calls := []) == [2, 10, 6]
+    assert calls == [1]
+
+
+def test_an_error_keeps_what_was_finished(tmp_path):
+    keep = parallel.Saved(tmp_path, "key", lambda r: {"r": np.array(r)}, lambda arrays, items: arrays["r"].tolist())
+    with pytest.raises(ZeroDivisionError):
+        parallel.run(lambda item: 1 / (5 - item), range(8), save=keep)
+    assert len(list(tmp_path.glob("*.npz"))) == 5
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_results_not_worth_keeping_are_not_kept(tmp_path):
+    keep = parallel.Saved(
+        tmp_path, "key", lambda r: None if r == [2] else {"r": np.array(r)}, lambda a, _: a["r"].tolist()
+    )
+    assert parallel.run(abs, range(4), save=keep) == [0, 1, 2, 3]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_many_items_make_at_most_256_chunks_however_many_workers(tmp_path):
+    for n_jobs in (1, 3):
+        folder = tmp_path / str(n_jobs)
+        folder.mkdir()
+        keep = parallel.Saved(folder, "key", lambda r: {"r": np.array(r)}, lambda arrays, items: arrays["r"].tolist())
+        assert parallel.run(abs, range(1000), n_jobs=n_jobs, save=keep) == list(range(1000))
+        assert len(list(folder.iterdir())) == 256
+        assert parallel.run(abs, range(1000), save=keep) == list(range(1000))
+
+
+# damage
+
+
+def forged(path: Path, member: bytes, compression: int = zipfile.ZIP_STORED) -> None:
+    """Write a file as ours would be, with a true sum, but with this member as the array ``values``."""
+    total = io.BytesIO()
+    np.lib.format.write_array(total, np.frombuffer(saved_module._sum({"values": member}, path.name), np.uint8))
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("values.npy", member)
+        archive.writestr("sha256.npy", total.getvalue())
+
+
+def npy(array, **header) -> bytes:
+    stream = io.BytesIO()
+    if header:
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, **header})
+        stream.write(array.tobytes())
+    else:
+        np.lib.format.write_array(stream, array)
+    return stream.getvalue()
+
+
+class Planted:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGE = {
+    "a bit flipped": flip,
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-40]),
+    "empty": lambda path: path.write_bytes(b""),
+    "no archive": lambda path: path.write_bytes(os.urandom(500)),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps(Planted(path.with_name("planted")))),
+    "an object array": lambda path: forged(path, npy(np.array([Planted(path.with_name("planted"))], object))),
+    "800 GB": lambda path: forged(path, npy(np.zeros(1), shape=(10**11,))),
+    "less than it says": lambda path: forged(path, npy(np.zeros(1), shape=(2,))),
+    "more than it says": lambda path: forged(path, npy(np.zeros(2), shape=(1,))),
+    "compressed": lambda path: forged(path, npy(np.array([9.5])), zipfile.ZIP_DEFLATED),
+    "too many results": lambda path: forged(path, npy(np.zeros(2))),
+    "another chunk": lambda path: shutil.copy(path.with_name("squares-004.npz"), path),
+    "another problem": lambda path: (numbers(path.parent, "other"), shutil.copy(path.with_name("other-003.npz"), path)),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_chunk_is_computed_again(damage, tmp_path):
+    numbers(tmp_path)
+    DAMAGE[damage](tmp_path / "squares-003.npz")
+    calls: list[int] = []
+    if damage == "a folder":  # which cannot be replaced either
+        with pytest.warns(UserWarning, match="computed again"), pytest.raises(OSError, match="directory"):
+            numbers(tmp_path, calls=calls)
+        return
+    with pytest.warns(UserWarning, match=r"squares-003.npz is damaged or not ours, it is computed again: .") as told:
+        assert numbers(tmp_path, calls=calls) == EXPECTED
+    assert len(told) == 1
+    assert calls == [3]
+    assert not (tmp_path / "planted").exists()
+    calls.clear()
+    assert numbers(tmp_path, calls=calls) == EXPECTED  # it has been mended
+    assert calls == []
+
+
+def test_a_forged_file_that_fits_is_the_control(tmp_path):
+    """So that the forgeries above are refused for what they hold, not for how they were made."""
+    numbers(tmp_path)
+    forged(tmp_path / "squares-003.npz", npy(np.array([77.0])))
+    assert numbers(tmp_path)[3] == 77.0
+
+
+def test_no_flipped_byte_is_believed(tmp_path):
+    numbers(tmp_path)
+    path = tmp_path / "squares-003.npz"
+    content = path.read_bytes()
+    believed = 0
+    for place in range(len(content)):
+        wrong = bytearray(content)
+        wrong[place] ^= 0x20
+        try:
+            found = saved_module.unpacked(bytes(wrong), path.name)
+        except Exception:
+            continue
+        believed += 1  # bytes that say nothing, such as a date
+        assert found["values"].tolist() == [9.5]
+        assert list(found) == ["values"]
+    assert believed < len(content) / 4
+
+
+def test_an_800_gb_header_takes_no_memory(tmp_path):
+    import tracemalloc
+
+    path = tmp_path / "key-000.npz"
+    forged(path, npy(np.zeros(1), shape=(10**11,)))
+    tracemalloc.start()
+    with pytest.raises(PastmasterError, match=r"its header asks for .*, 800,000,000,\d+ bytes in all, must be the 1"):
+        saved_module.unpacked(path.read_bytes(), path.name)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+# keys
+
+
+def test_digests_tell_apart_what_differs():
+    rng = np.random.default_rng(0)
+    other = np.random.default_rng(0)
+    parts = [
+        (), (None,), (0,), (0.0,), (False,), ("0",), ([],), ([0],), ([[0]],), ([0], 0), (0, 0),
+        ("a", "b"), ("ab",), ("a b",),
+        (np.zeros(2),), (np.zeros(2, np.float32),), (np.zeros((1, 2)),), (np.zeros(2, np.int64),), (np.ones(2),),
+        (rng,), (np.random.default_rng(1),), (rng.spawn(2)[0],), (rng.spawn(2)[1],), (-0.0,), (1e-300,),
+    ]  # fmt: skip
+    digests = [parallel.digest(*part) for part in parts]
+    assert len(set(digests)) == len(parts)
+    assert digests == [parallel.digest(*part) for part in parts]
+    first = parallel.digest(other)
+    other.spawn(1)
+    assert parallel.digest(other) != first  # its next spawn will be another one
+    with pytest.raises(TypeError, match="digest: object cannot be told apart"):
+        parallel.digest(object())
+
+
+def test_a_digest_is_the_same_in_every_process():
+    script = (
+        "import numpy as np; from pastmaster import parallel\n"
+        "print(parallel.digest('x', np.arange(3), np.random.default_rng(1)))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+
+
+# the three that save
+
+
+def forbidden(*_args, **_kwargs):
+    raise AssertionError("this had been computed and saved")
+
+
+def test_cross_values_go_on_from_what_is_saved(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    tasks = [random_mdp(rng, 12, 3, outcomes) for outcomes in (3, 3, None, 2)]
+    policies = [random_policy(rng, tasks[0], mixed=j == 2) for j in range(5)]
+    own, given = cross_values(tasks), cross_values(tasks, policies)
+    assert cross_values(tasks, save=tmp_path).tobytes() == own.tobytes()
+    assert cross_values(tasks, policies, save=str(tmp_path)).tobytes() == given.tobytes()
+    count = len(list(tmp_path.iterdir()))
+    changed = [random_mdp(rng, 12, 3, 3), *tasks[1:]]
+    assert cross_values(changed, policies, save=tmp_path).tobytes() == cross_values(changed, policies).tobytes()
+    assert len(list(tmp_path.iterdir())) > count
+    monkeypatch.setattr("pastmaster.values.cross.solve", forbidden)
+    monkeypatch.setattr("pastmaster.values.cross._Cross.values", forbidden)
+    assert cross_values(tasks, save=tmp_path).tobytes() == own.tobytes()
+    assert cross_values(tasks, policies, save=tmp_path, n_jobs=2).tobytes() == given.tobytes()
+    with pytest.raises(AssertionError, match="had been computed"):
+        cross_values(tasks[:2], policies, save=tmp_path)
+
+
+def test_a_doubtful_policy_is_told_of_when_it_is_read_too(tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from pastmaster.values import cross
+
+    task = random_mdp(np.random.default_rng(0))
+    monkeypatch.setattr(cross, "solve", lambda task, solve=cross.solve: replace(solve(task), converged=False))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="cross_values: the policy of TabularMDP.* is certified only to"):
+            cross_values([task], save=tmp_path)
+        monkeypatch.setattr(cross, "solve", forbidden)
+
+
+@pytest.mark.parametrize("variant", ["default", "paper"])
+def test_searches_go_on_from_what_is_saved(variant, tmp_path, monkeypatch):
+    distance = random_symmetric(np.random.default_rng(1), 25)
+    chosen = {"episodes": 1000, "span": 2.0, "restarts": 5, "iterations": 1000, "variant": variant}
+    plain = search_clusterings(distance, rng=np.random.default_rng(2), **chosen)
+    for _ in range(2):
+        rng = np.random.default_rng(2)
+        found = search_clusterings(distance, rng=rng, save=tmp_path, **chosen)
+        assert found.labels.tobytes() == plain.labels.tobytes()
+        assert found.traces.tobytes() == plain.traces.tobytes()
+        assert rng.spawn(1)[0].random() == np.random.default_rng(2).spawn(6)[5].random()  # nor does rng tell
+        monkeypatch.setattr(Search, "restart", forbidden)
+    for other in ({"rng": np.random.default_rng(3)}, {"iterations": 1001}, {"theta": 2.0}, {"n_clusters": 3}):
+        with pytest.raises(AssertionError, match="had been computed"):
+            search_clusterings(distance, save=tmp_path, **({"rng": np.random.default_rng(2)} | chosen | other))
+
+
+def test_walks_cut_short_are_not_saved(tmp_path):
+    distance = random_symmetric(np.random.default_rng(1), 60)
+    chosen = {"episodes": 1000, "span": 2.0, "restarts": 3, "iterations": 10**9, "time_limit": 0.3}
+    search_clusterings(distance, rng=np.random.default_rng(2), save=tmp_path, **chosen)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("trials", [compiled_trials, plain_trials])
+@pytest.mark.parametrize(
+    "selector", ["exp3-transfer", "tsallis-inf", "regret-balancing", "ppr", partial(TsallisINF, clip=True)]
+)
+def test_trials_go_on_from_what_is_saved(trials, selector, tmp_path, monkeypatch):
+    plain = trials(selector=selector)
+    assert_same_run(trials(selector=selector, save=tmp_path), trials(selector=selector))
+    assert len(list(tmp_path.iterdir())) == len(plain.returns)
+    monkeypatch.setattr(sys.modules["pastmaster.reuse.new_task"], "_run_trial", forbidden)
+    assert_same_run(trials(selector=selector, save=tmp_path), plain)
+    assert_same_run(trials(selector=selector, save=tmp_path, n_jobs=2), trials(selector=selector, save=tmp_path))
+    for other in ({"episodes": 41}, {"learner": QLearning(epsilon=0.2)}, {"on_violation": "clip"}, {"bounds": (-9, 9)}):
+        if trials is plain_trials or "episodes" not in other:
+            with pytest.raises(AssertionError, match="had been computed"):
+                trials(selector=selector, save=tmp_path, **other)
+
+
+def test_a_saved_trial_that_does_not_fit_is_run_again(tmp_path):
+    first = compiled_trials(save=tmp_path)
+    for name in ("returns", "arms", "Q", "words"):
+        path = next(iter(sorted(tmp_path.iterdir())))
+        arrays = saved_module.unpacked(path.read_bytes(), path.name)
+        arrays[name] = arrays[name][..., :-1]
+        path.write_bytes(saved_module.packed(arrays, path.name))
+        with pytest.warns(UserWarning, match="computed again"):
+            again = compiled_trials(save=tmp_path)
+        assert again.returns.tobytes() == first.returns.tobytes()
+
+
+class OwnSettings:
+    def start(self, observations, actions, gamma, rng):
+        return QLearning().start(observations, actions, gamma, rng)
+
+
+@pytest.mark.parametrize(("settings", "told"), [
+    ({"selector": lambda *a, **k: TsallisINF(*a, **k)}, "save is given with a selector of its own"),
+    ({"learner": OwnSettings()}, "save is given with a learner of its own, .* must be a QLearning"),
+    ({"task": lambda: gym.make(LAKE)}, "save is given with an environment or a function as its task"),
+    ({"sources": [lambda state: 0]}, "save is given with a function as a source"),
+])  # fmt: skip
+def test_what_cannot_be_told_apart_on_disk_is_refused(settings, told, tmp_path):
+    chosen = {"task": LAKE, "sources": [np.zeros(16, int)], "episodes": 5, "bounds": (0, 1), "gamma": 0.9} | settings
+    transfer(rng=np.random.default_rng(0), **chosen)
+    with pytest.raises(InvalidInputError, match=f"transfer: {told}"):
+        transfer(rng=np.random.default_rng(0), save=tmp_path, **chosen)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("save", ["", 3, b"x", True])
+def test_a_folder_is_asked_for(save, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"cross_values: save is .*, must be the path of a folder"):
+        cross_values([random_mdp(np.random.default_rng(0))], save=save)
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInputError, match=r"transfer: save is '.*file', must be a folder \(File exists\)"):
+        compiled_trials(save=tmp_path / "file")
+
+
+# the driver killed
+
+DRIVER = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+from pastmaster import parallel
+
+notes, folder = Path(sys.argv[1]), Path(sys.argv[2])
+
+def job(item):
+    (notes / f"run-{item}-{os.getpid()}-{time.monotonic_ns()}").touch()
+    time.sleep(0.1)
+    return np.random.default_rng(item).random(50)
+
+def encode(results):
+    time.sleep(0.1)  # a slow disk: workers must not run ahead of it
+    return {"r": np.stack(results)}
+
+if __name__ == "__main__":
+    keep = parallel.Saved(folder, parallel.digest("test"), encode, lambda arrays, _: list(arrays["r"]))
+    found = parallel.run(job, range(30), n_jobs=2, backend=sys.argv[3], save=keep)
+    sys.stdout.write(np.stack(found).tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize("backend", ["threads", "loky"])
+def test_a_killed_driver_loses_at_most_a_chunk_to_a_worker(backend, tmp_path):
+    notes, folder, script = tmp_path / "notes", tmp_path / "folder", tmp_path / "driver.py"
+    notes.mkdir()
+    folder.mkdir()
+    script.write_text(DRIVER)
+    command = [sys.executable, script, notes, folder, backend]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.npz"))) < 8 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    workers = {int(path.name.split("-")[2]) for path in notes.iterdir()} - {driver.pid}
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers), "workers outlive their driver"
+    kept, begun = len(list(folder.glob("*.npz"))), len(list(notes.iterdir()))
+    assert 8 <= kept < 30
+    second = subprocess.run(command, capture_output=True, check=True)
+    redone = len(list(notes.iterdir())) - 30
+    print(f"{backend}: killed with {kept} chunks kept and {begun} begun, {redone} run twice")
+    assert redone == begun - kept
+    assert 0 <= redone <= 2
+    assert second.stdout.decode() == np.stack([np.random.default_rng(i).random(50) for i in range(30)]).tobytes().hex()
+
+
+def test_no_warning_without_damage(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers(tmp_path)
+        numbers(tmp_path)

@@ -1,0 +1,299 @@
+"""Elimination: how often a best source is dropped over 1,000 runs, and the confidence sequences it rests on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reuse_reference as reference
+from numba import njit
+
+from pastmaster import Exp3Transfer, InvalidInputError, RegretBalancing, TsallisINF
+from pastmaster.reuse import _elimination_kernels as evidence, _layout as layout, _selector_kernels as kernels
+
+RUNS = 1000
+ELIMINATING = [Exp3Transfer, TsallisINF, RegretBalancing]
+EVIDENCE = [layout.COUNT, layout.TOTAL, layout.DEVIATION, layout.SLOPE, layout.WEIGHTED, layout.CHARGE]
+BERNOULLI, UNIFORM, RARE = 0, 1, 2
+NOBODY = np.empty(0)
+
+
+def make(cls, rng, n_sources=3, **settings):
+    if cls is not RegretBalancing:
+        settings = {"elimination": "anytime"} | settings
+    return cls(n_sources, 1000, bounds=(0.0, 1.0), rng=rng, **settings)
+
+
+# confidence sequences
+
+
+@njit
+def payoff(kind, mean, rng):
+    """A payoff in [0, 1] of this mean."""
+    if kind == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    if kind == UNIFORM:  # as wide as it can be around its mean
+        return mean + (2.0 * rng.random() - 1.0) * min(mean, 1.0 - mean)
+    return 1.0 if rng.random() < 0.05 else (mean - 0.05) / 0.95 * 2.0 * rng.random()
+
+
+@njit
+def ends(arms, i, log_level, shrink):
+    """Both ends; with ``shrink`` other than 1 of a width divided by it, before the high end is cut off at 1."""
+    low, high = evidence.low_end(arms, i, log_level), evidence.high_end(arms, i, log_level)
+    if shrink != 1.0:
+        middle = arms[layout.WEIGHTED, i] / arms[layout.SLOPE, i]
+        width = (middle - low) / shrink
+        low, high = middle - width, middle + width
+    return low, high
+
+
+@njit
+def misses(kind, mean, log_level, n, runs, shrink, rng):
+    """In how many runs the mean ever lies (below the low end, above the high end) of widths divided by ``shrink``."""
+    below, above = 0, 0
+    for _ in range(runs):
+        arms = np.zeros((layout.N_ROWS, 1))
+        low_fails, high_fails = False, False
+        for _ in range(n):
+            x = payoff(kind, mean, rng)
+            evidence.extend_confidence(arms, 0, x, log_level)
+            arms[layout.COUNT, 0] += 1.0
+            arms[layout.TOTAL, 0] += x
+            low, high = ends(arms, 0, log_level, shrink)
+            low_fails |= low > mean
+            high_fails |= high < mean
+        below += low_fails
+        above += high_fails
+    return below, above
+
+
+@pytest.mark.parametrize("log_level", [math.log(2.0), math.log(40.0), math.log(1e6)])
+def test_the_confidence_sequence_is_the_published_one(rng, log_level):
+    at_most_1 = set()
+    for mean in (0.03, 0.5, 0.9):
+        arms, payoffs = np.zeros((layout.N_ROWS, 2)), []
+        for _ in range(200):
+            payoffs.append(payoff(int(rng.integers(3)) if mean > 0.1 else BERNOULLI, mean, rng))
+            evidence.extend_confidence(arms, 1, payoffs[-1], log_level)
+            arms[layout.COUNT, 1] += 1.0
+            arms[layout.TOTAL, 1] += payoffs[-1]
+            wanted = reference.confidence_ends(payoffs, log_level)
+            np.testing.assert_allclose(ends(arms, 1, log_level, 1.0), wanted, rtol=1e-10)
+            at_most_1.add(wanted[1] == 1.0)
+        assert (arms[:, 0] == 0.0).all()
+    assert at_most_1 == {True, False} or log_level < 1.0  # at which the ends are close from the first payoffs on
+
+
+@pytest.mark.parametrize("log_level", [0.0, math.log(40.0)])
+def test_nothing_is_ruled_out_before_the_first_payoff_and_at_level_0(rng, log_level):
+    """Level 0 is one source and delta 1, where every slope is 0."""
+    arms = np.zeros((layout.N_ROWS, 2))
+    assert ends(arms, 0, log_level, 1.0) == (0.0, 1.0) == reference.confidence_ends([], log_level)
+    for x in (0.2, 0.3):
+        evidence.extend_confidence(arms, 0, x, log_level)
+        arms[layout.COUNT, 0] += 1.0
+        arms[layout.TOTAL, 0] += x
+    low, high = ends(arms, 0, log_level, 1.0)
+    assert (low, high) == pytest.approx(reference.confidence_ends([0.2, 0.3], log_level), rel=1e-12)
+    assert low <= 0.0 < 0.3 < high <= 1.0
+
+
+@pytest.mark.parametrize("kind", [BERNOULLI, UNIFORM, RARE])
+@pytest.mark.parametrize("mean", [0.06, 0.5, 0.9])
+@pytest.mark.parametrize("level", [0.2, 0.05])
+def test_each_end_holds_at_all_times_at_once_as_often_as_promised(rng, kind, mean, level):
+    if kind == RARE and mean > 0.5:
+        mean = 0.3
+    below, above = misses(kind, mean, -math.log(level), 1000, RUNS, 1.0, rng)
+    print(f"low end fails in {below}, high end in {above} of {RUNS} runs, at most {level * RUNS:.0f} each are promised")
+    assert below <= level * RUNS
+    assert above <= level * RUNS
+
+
+@pytest.mark.parametrize("kind", [BERNOULLI, UNIFORM])
+def test_ends_of_a_third_of_the_width_fail_more_often_than_promised(rng, kind):
+    below, above = misses(kind, 0.5, -math.log(0.05), 1000, RUNS, 3.0, rng)
+    assert min(below, above) > 0.05 * RUNS
+
+
+# the rate of dropping a best source
+
+
+@njit
+def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
+    """One run; ``shrink`` other than 1 checks by widths divided by it."""
+    c = len(means) - 1
+    log_level = math.log(c / settings[layout.DELTA])
+    for _ in range(n):
+        arm = kernels.choose(arms, memory, settings, rng.random())
+        kernels.record(arms, memory, settings, arm, payoff(kind, means[arm], rng), nobody)
+        if shrink == 1.0:
+            continue
+        highest = -np.inf
+        for j in range(c):
+            if arms[layout.COUNT, j] > 0.0:
+                highest = max(highest, ends(arms, j, log_level, shrink)[0])
+        for k in range(c):
+            if arms[layout.COUNT, k] > 0.0 and highest > ends(arms, k, log_level, shrink)[1]:
+                arms[layout.DROPPED, k] = 1.0
+
+
+def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=RUNS, **settings):
+    """How often each source is dropped, in runs of EXP-3-Transfer that check after every episode."""
+    settings = {"elimination": "anytime", "beta": 0.5, "check_every": 1} | settings
+    if shrink != 1.0:
+        settings["check_every"] = 10**9  # the test does the checking
+    selector = Exp3Transfer(len(means) - 1, n, bounds=(0.0, 1.0), delta=delta, rng=rng, **settings)
+    means, dropped = np.array(means), np.zeros(len(means) - 1)
+    for _ in range(runs):
+        arms, memory = selector._arms.copy(), selector._memory.copy()
+        run(arms, memory, selector._settings, kind, means, n, shrink, rng, NOBODY)
+        dropped += arms[layout.DROPPED, :-1] >= 0.0
+    return dropped / runs
+
+
+@pytest.mark.parametrize("kind", [BERNOULLI, UNIFORM])
+@pytest.mark.parametrize("means", [[0.5] * 9, [0.5] + [0.48] * 8, [0.1] * 5 + [0.9]])
+def test_a_best_source_is_dropped_in_at_most_delta_of_the_runs(rng, kind, means):
+    """With equal sources each is a best one, and any at all is dropped with probability 2 delta at most."""
+    found = rates(rng, means, kind=kind)
+    print(f"dropped: {found}")
+    best = np.array(means[:-1]) == max(means[:-1])
+    assert found[best].max() <= 0.1
+    assert found[best].sum() <= 2 * 0.1 or not best.all()
+
+
+def test_with_a_third_of_the_width_a_best_source_is_dropped_too_often(rng):
+    assert rates(rng, [0.5] * 9, shrink=3.0).min() > 0.1
+
+
+def test_the_width_as_it_is_drops_by_the_tests_own_check_what_the_selector_drops(rng):
+    """The negative control differs from the selector in the width alone: at (almost) the full width the rates agree."""
+    means = [0.2, 0.5, 0.45, 0.9, 0.7, 0.5]
+    full, own = (rates(rng, means, n=600, shrink=shrink, beta=1.0, runs=300) for shrink in (1.0, 1.0 + 1e-12))
+    assert full[0] > 0.5
+    # rates of 300 runs each, that differ by chance alone; the selector stops playing a source it has dropped
+    assert np.abs(full - own).max() < 5 * math.sqrt(2 * 0.25 / 300)
+
+
+def test_the_printed_test_drops_clearly_worse_sources_and_no_clearly_best_one(rng):
+    found = rates(rng, [0.9, 0.2, 0.2, 0.5], elimination="paper", n=2000, runs=200)
+    assert found[0] == 0.0
+    assert found[1:].min() > 0.99
+
+
+@pytest.mark.parametrize("cls", ELIMINATING)
+def test_clearly_worse_sources_are_dropped_and_never_asked_again(cls, rng):
+    selector = make(cls, rng, 4, check_every=1, **({"floor": 3.0} if cls is RegretBalancing else {}))
+    for t in range(1, 3001):
+        arm = selector.ask()
+        assert selector.active[arm]
+        selector.tell(arm, payoff(BERNOULLI, (0.95, 0.1, 0.9, 0.05, 0.3)[arm], rng))
+        assert (selector.eliminated_at[~selector.active[:-1]] > 0).all()
+        assert (selector.eliminated_at <= t).all()
+        assert selector.active[-1]
+    assert selector.active[0]
+    if cls is Exp3Transfer:  # the others hardly play them any more
+        assert not selector.active[[1, 3]].any()
+    assert (selector.probabilities[~selector.active] == 0.0).all()
+    assert selector.probabilities.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+def test_the_learner_is_never_dropped_however_bad(rng, elimination):
+    selector = make(Exp3Transfer, rng, check_every=1, elimination=elimination)
+    for _ in range(3000):
+        arm = selector.ask()
+        selector.tell(arm, (1.0, 0.5, 0.0, 0.0)[arm])
+    assert selector.active.tolist() == [True, False, False, True]
+    assert selector.probabilities[-1] > 0
+
+
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+def test_the_learner_drops_nobody_however_good(rng, elimination):
+    selector = make(Exp3Transfer, rng, check_every=1, elimination=elimination, beta=0.9)
+    for _ in range(3000):
+        arm = selector.ask()
+        selector.tell(arm, 1.0 if arm == 3 else 0.1)
+    assert selector.active.all()
+
+
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+def test_sources_are_checked_every_so_many_episodes(rng, elimination):
+    selector = make(Exp3Transfer, rng, check_every=70, elimination=elimination, beta=0.9)
+    for _ in range(2000):
+        arm = selector.ask()
+        selector.tell(arm, (0.9, 0.1, 0.4, 0.5)[arm])
+    assert (selector.eliminated_at[1:] > 0).all()
+    assert (selector.eliminated_at[1:] % 70 == 0).all()
+
+
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+@pytest.mark.parametrize("unplayed", [0, 1, 2])
+def test_a_source_not_yet_played_is_not_dropped_and_drops_nobody(rng, elimination, unplayed):
+    """The others have had 2,000 episodes of their own; one more of the learner brings the check."""
+    selector = make(Exp3Transfer, rng, check_every=1, elimination=elimination)
+    log_level = math.log(3 / selector.delta)
+    for i in {0, 1, 2} - {unplayed}:
+        for _ in range(2000):
+            x = payoff(BERNOULLI, (0.9, 0.5, 0.1)[i], rng)
+            evidence.extend_confidence(selector._arms, i, x, log_level)
+            selector._arms[layout.COUNT, i] += 1.0
+            selector._arms[layout.TOTAL, i] += x
+    selector.ask()
+    selector._memory[layout.PENDING] = 3.0
+    selector.tell(3, 0.5)
+    worse = max({0, 1, 2} - {unplayed})
+    assert selector.active.tolist() == [i != worse for i in range(4)]
+
+
+@pytest.mark.parametrize("cls", ELIMINATING)
+@pytest.mark.parametrize("means", [[0.5], [0.0], [0.3, 0.7], [1.0, 0.0, 0.0, 0.0], [0.5] * 5, [0.0] * 4, [1.0] * 4])
+def test_ties_sure_payoffs_and_few_sources_all_work(cls, rng, means):
+    selector = make(cls, rng, len(means) - 1, check_every=1)
+    for _ in range(1000):
+        arm = selector.ask()
+        selector.tell(arm, means[arm])
+    assert np.isfinite(selector._arms).all()
+    assert selector.probabilities.sum() == pytest.approx(1.0)
+    best = max(means[:-1], default=0.0)
+    assert all(selector.active[i] for i in range(len(means) - 1) if means[i] == best)
+
+
+@pytest.mark.parametrize("cls", [Exp3Transfer, TsallisINF])
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+def test_delta_0_never_eliminates(cls, rng, elimination):
+    selector = make(cls, rng, check_every=1, delta=0.0, elimination=elimination)
+    for _ in range(2000):
+        arm = selector.ask()
+        selector.tell(arm, (1.0, 0.0, 0.0, 0.0)[arm])
+    assert selector.active.all()
+
+
+def test_regret_balancing_needs_a_delta_for_its_confidence_sequences(rng):
+    with pytest.raises(InvalidInputError, match="delta is 0"):
+        make(RegretBalancing, rng, delta=0)
+
+
+@pytest.mark.parametrize("cls", ELIMINATING)
+def test_evidence_comes_from_own_episodes_only_even_when_episodes_are_shared(cls, rng):
+    """Payoffs of other arms' episodes, though all arms could have run them, enter the scores alone."""
+    selector = make(cls, rng, check_every=10**6)
+    own, log_level = [[] for _ in range(4)], math.log(3 / selector.delta)
+    for _ in range(300):
+        arm = selector.ask()
+        before = selector._arms.copy()
+        own[arm].append(float(rng.random()))
+        selector.tell(arm, own[arm][-1], np.ones(4))
+        others = np.arange(4) != arm
+        assert (selector._arms[EVIDENCE][:, others] == before[EVIDENCE][:, others]).all()
+        if arm < 3:
+            changed = selector._arms[layout.SCORE] != before[layout.SCORE]
+            assert changed[:3].all()
+    assert selector.counts.tolist() == [len(payoffs) for payoffs in own]
+    np.testing.assert_allclose(selector.mean_returns, [np.mean(payoffs) for payoffs in own])
+    for i in range(3):
+        wanted = reference.confidence_ends(own[i], log_level)
+        np.testing.assert_allclose(ends(selector._arms, i, log_level, 1.0), wanted, rtol=1e-9)

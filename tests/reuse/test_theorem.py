@@ -1,0 +1,433 @@
+"""The theorem: mean regret under g over 100 runs, to every source and to the learner in the state it is in.
+
+And what it rests on: estimates of every arm's payoff are unbiased, by importance weights or by sharing episodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import reuse_reference
+from numba import njit
+from reference import start_value
+from reuse_reference import LEVEL
+from scipy import stats
+
+from pastmaster import (
+    Exp3Transfer,
+    QLearning,
+    RegretBalancing,
+    TabularMDP,
+    TsallisINF,
+    evaluate,
+    regret_bound,
+    return_bounds,
+    solve,
+    transfer,
+)
+from pastmaster.reuse import _episode_kernels as episodes, _layout as layout, _selector_kernels as kernels
+from pastmaster.reuse.episodes import PlainEpisodes, Trial, simulated, source_arrays
+
+RUNS = 100
+NOBODY = np.empty(0)
+
+
+# payoffs drawn beforehand
+
+
+@njit
+def earned(arms, memory, settings, payoffs, rng, weighting, nobody):
+    """The payoffs earned against a table [T, c + 1]; without ``weighting``, the update takes every arm for certain."""
+    total = 0.0
+    for t in range(len(payoffs)):
+        arm = kernels.choose(arms, memory, settings, rng.random())
+        if not weighting:
+            arms[layout.PROBABILITY, arm] = 1.0
+        kernels.record(arms, memory, settings, arm, payoffs[t, arm], nobody)
+        total += payoffs[t, arm]
+    return total
+
+
+def bernoulli(*levels):
+    """A table of payoffs [T, arms]; each level is a number or a function of t / T."""
+
+    def table(rng, T):
+        at = np.arange(T) / T
+        chance = np.array([level(at) if callable(level) else np.full(T, level) for level in levels]).T
+        return (rng.random(chance.shape) < chance).astype(float)
+
+    return table
+
+
+def good_bad_good(at):
+    return np.where((at < 0.3) | (at >= 0.7), 0.9, 0.0)
+
+
+def bad_then_good(at):
+    return np.where(at < 0.25, 0.0, 1.0)
+
+
+def good_then_bad(at):
+    return np.where(at < 0.35, 1.0, 0.0)
+
+
+CASES = {
+    "equal": bernoulli(0.5, 0.5, 0.5, 0.5),
+    "one good source": bernoulli(0.2, 0.8, 0.2, 0.1),
+    "nearly equal sources": bernoulli(0.5, 0.52, 0.48, 0.4),
+    "a good learner": bernoulli(0.3, 0.2, 0.1, 0.9),
+    "a learner good, then bad, then good": bernoulli(0.5, 0.3, 0.1, good_bad_good),
+    "a learner bad, then good": bernoulli(0.5, 0.3, 0.1, bad_then_good),
+    "a learner good, then bad": bernoulli(0.6, 0.3, 0.1, good_then_bad),
+    "a learner that learns": bernoulli(0.5, 0.3, 0.1, lambda at: np.sqrt(at)),
+}
+
+
+def regrets(case, seed, T, weighting=True, **settings):
+    """Mean payoffs lost to each arm [runs, c + 1]."""
+    lost = np.empty((RUNS, 4))
+    for run, stream in enumerate(np.random.default_rng(seed).spawn(RUNS)):
+        payoffs = CASES[case](stream, T)
+        selector = Exp3Transfer(3, T, bounds=(0.0, 1.0), rng=stream, **settings)
+        total = earned(
+            selector._arms, selector._memory, selector._settings, payoffs, selector._rng, weighting, NOBODY
+        )  # fmt: skip
+        lost[run] = (payoffs.sum(axis=0) - total) / T
+    return lost
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("T", [200, 8_000])
+def test_mean_regret_to_every_arm_is_under_the_bound(seed, case, T):
+    lost = regrets(case, seed, T, elimination="none").mean(axis=0)
+    print(f"{case}, T {T}: lost {lost.round(4)} to each arm, g {regret_bound(3, T, 1.0):.4f}")
+    assert (lost <= regret_bound(3, T, 1.0)).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("elimination", ["paper", "anytime"])
+def test_whatever_is_eliminated_regret_to_the_learner_is_under_the_bound(seed, case, elimination):
+    T, delta = 8_000, 0.02
+    lost = regrets(case, seed, T, elimination=elimination, delta=delta, check_every=10).mean(axis=0)
+    g = regret_bound(3, T, 1.0)
+    assert lost[-1] <= g
+    if elimination == "anytime":
+        assert lost[:-1].max() <= g + delta
+
+
+@pytest.mark.parametrize(
+    ("case", "arm"), [("a learner bad, then good", 3), ("a learner good, then bad", 0), ("a learner that learns", 3)]
+)
+def test_without_importance_weights_the_bound_is_broken(seed, case, arm):
+    T = 8_000
+    lost = regrets(case, seed, T, weighting=False, elimination="none")[:, arm]
+    assert lost.mean() - 5 * lost.std() / math.sqrt(RUNS) > regret_bound(3, T, 1.0)
+
+
+@pytest.mark.parametrize("case", ["equal", "nearly equal sources", "a learner good, then bad, then good"])
+@pytest.mark.parametrize("estimator", ["reduced-variance", "importance-weighted"])
+def test_tsallis_inf_keeps_what_its_authors_proved(seed, case, estimator):
+    T, lost = 3_000, np.zeros(4)
+    for stream in np.random.default_rng(seed).spawn(RUNS):
+        payoffs = CASES[case](stream, T)
+        selector = TsallisINF(3, T, bounds=(0.0, 1.0), estimator=estimator, rng=stream)
+        state = selector._arms, selector._memory, selector._settings
+        lost += (payoffs.sum(axis=0) - earned(*state, payoffs, selector._rng, True, NOBODY)) / T / RUNS
+    assert lost.max() <= selector.regret_guarantee().to_learner
+
+
+# the real Q-learner
+
+
+@njit
+def write(to, table):
+    """Element by element: numba takes seconds to compile an assignment of arrays."""
+    for i in range(to.shape[0]):
+        for j in range(to.shape[1]):
+            to[i, j] = table[i, j]
+
+
+@njit
+def played(
+    task, sources, learner, shadow, arms, memory, settings, every, share, mixing, buffers, rngs, returns,
+    counterfactual,
+):  # fmt: skip
+    """Episodes; before each, what the learner would have earned, by a copy of it that runs the episode in its place."""
+    c, arm, nobody = len(sources.mixed), 0, buffers.likelihood[:0]
+    for turn in range(2 * len(returns)):
+        t, real = turn // 2, turn % 2 == 1
+        if real:
+            arm = kernels.choose(arms, memory, settings, rngs[0].random())
+        else:
+            write(shadow.Q, learner.Q)
+            write(shadow.visits, learner.visits)
+            shadow.own_episodes[0] = learner.own_episodes[0]
+        total = episodes.episode(
+            task, sources, learner if real else shadow, arm if real else c, every, share, mixing, 1.0, 1.0, buffers,
+            rngs[1] if real else rngs[3], rngs[2] if real else rngs[3],
+        )  # fmt: skip
+        if not real:
+            counterfactual[t] = total
+            continue
+        returns[t] = total
+        if not kernels.record(arms, memory, settings, arm, total, buffers.likelihood if share else nobody):
+            return False
+    return True
+
+
+def corridor(slip=0.2, length=4, horizon=30):
+    """A corridor with a small prize at its left end and a large one at its right; moves slip the other way."""
+    n = length + 2
+    step = np.array([[max(s - 1, 0), min(s + 1, n - 1)] for s in range(n)])
+    next_state = np.stack([step, step[:, ::-1]], axis=2)
+    reward = np.where(next_state == 0, 0.2, np.where(next_state == n - 1, 1.0, -0.01))
+    ends = (next_state == 0) | (next_state == n - 1)
+    chances = np.broadcast_to([1 - slip, slip], next_state.shape)
+    return TabularMDP(
+        next_state, reward, probability=chances, terminated=ends, gamma=0.95, start=length // 2, horizon=horizon
+    )
+
+
+def started(settings, task, rng):
+    return settings.start(gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions), task.gamma, rng)
+
+
+def learner_arrays(learner):
+    return episodes.Learner(learner.Q, learner.visits, learner.steps, learner.epsilons, learner.own_episodes)
+
+
+def new_buffers(n_arms):
+    return episodes.Buffers(np.ones(n_arms), np.empty(n_arms, np.int64), np.empty(256, np.int64), np.empty(256))
+
+
+def learner_regrets(task, policies, seed, T, settings, share):
+    """Mean returns lost to each source's value and to the learner's counterfactual return [runs, c + 1]."""
+    bounds, c = return_bounds(task), len(policies)
+    values = [evaluate(task, policy)[task.start] for policy in policies]
+    arrays = simulated(task, task.horizon), source_arrays(policies, task)
+    lost = np.empty((RUNS, c + 1))
+    for run, stream in enumerate(np.random.default_rng(seed).spawn(RUNS)):
+        rngs = tuple(stream.spawn(5))
+        selector = Exp3Transfer(c, T, bounds=bounds, elimination="none", rng=rngs[0])
+        learner, shadow = (started(settings, task, rngs[4]) for _ in range(2))
+        returns, counterfactual = np.empty(T), np.empty(T)
+        assert played(
+            *arrays, learner_arrays(learner), learner_arrays(shadow), selector._arms, selector._memory,
+            selector._settings, settings.learn_from == "every", share, False, new_buffers(c + 1), rngs[:4],
+            returns, counterfactual,
+        )  # fmt: skip
+        lost[run] = np.append(values, counterfactual.mean()) - returns.mean()
+    return lost
+
+
+def test_with_a_real_q_learner_mean_regret_is_under_the_bound(seed):
+    """All cases in one test, so that the loop is compiled in one process only."""
+    task, T, beyond = corridor(), 2000, []
+    left, right = np.zeros(6, int), np.ones(6, int)
+    hesitant = np.array([0, 1, 0, 1, 0, 1])
+    assert solve(task).policy[1:5].tolist() == [1, 1, 1, 1]
+    g = regret_bound(3, T, return_bounds(task).span)
+    for third, learn_from, share in itertools.product((left, right), ("own", "every"), (False, True)):
+        settings = QLearning(learn_from=learn_from)
+        lost = learner_regrets(task, [left, hesitant, third], seed, T, settings, share).mean(axis=0)
+        print(f"third source {third[0]}, {learn_from}, share {share}: lost {lost.round(3)} to each arm, g {g:.3f}")
+        if not 0 < lost.max() <= g:
+            beyond.append((third[0], learn_from, share, lost))
+    assert beyond == []
+
+
+# estimates of payoffs are unbiased
+
+
+def small_task():
+    """Four states, two actions, two outcomes each, four steps: all that can happen may be tried."""
+    rng = np.random.default_rng(8)
+    shape = (4, 2, 2)
+    chances = np.broadcast_to([0.7, 0.3], shape)
+    ends = np.zeros(shape, bool)
+    ends[3, :, 1] = True
+    return TabularMDP(
+        rng.integers(4, size=shape), rng.random(shape), probability=chances, terminated=ends, gamma=0.9,
+        start=[0.6, 0.4, 0.0, 0.0], horizon=4,
+    )  # fmt: skip
+
+
+SOURCES = [np.array(actions) for actions in ([0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, 1])]
+C = len(SOURCES)
+
+
+def frozen_learner(task, seed, *, trained):
+    """A Q-learner, fresh (all its actions tie) or after some episodes of its own."""
+    learner = started(QLearning(epsilon=0.3), task, np.random.default_rng(seed))
+    if trained:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            s, a = rng.integers(4), rng.integers(2)
+            k = int(rng.random() < 0.3)
+            learner.learn(s, a, task.reward[s, a, k], task.next_state[s, a, k], bool(task.terminated[s, a, k]))
+    return learner
+
+
+def frozen_selector(kind, task, rng):
+    """A selector of uneven probabilities."""
+    bounds = return_bounds(task)
+    if kind == "exp3-transfer":
+        selector = Exp3Transfer(C, 100, bounds=bounds, beta=0.5, elimination="none", rng=rng)
+        weights = np.array([0.05, 0.3, 0.1, 0.35, 0.2])
+        selector._arms[layout.SCORE], selector._arms[layout.WEIGHT] = np.log(weights), weights
+    elif kind == "regret-balancing":  # the learner is behind, so that the sources are next
+        selector = RegretBalancing(C, bounds=bounds, kappa=0.0, rng=rng)
+        selector._arms[layout.SCORE, :C] = [0.0, 6.0, 3.0, 2.0]
+        selector._arms[layout.COUNT] = [3.0, 40.0, 57.0, 0.0, 25.0]  # one source has no mean loss of its own yet
+        selector._arms[layout.TOTAL] = [2.5, 4.0, 30.0, 0.0, 0.0]
+        selector._memory[layout.EPISODE] = 125.0
+        selector._arms[layout.SLOPE] = 1.0
+    else:
+        estimator = "importance-weighted" if kind == "tsallis-inf, weights alone" else "reduced-variance"
+        selector = TsallisINF(C, bounds=bounds, estimator=estimator, rng=rng)
+        selector._arms[layout.SCORE] = [0.0, 6.0, 3.0, 2.0, 1.0]
+        selector._memory[layout.EPISODE] = 99.0
+    return selector
+
+
+def payoff_estimates(selector, before, after):
+    """What the change of scores says of every arm's payoff."""
+    if isinstance(selector, Exp3Transfer):
+        return (after - before) * (C + 1) / selector.beta
+    return 1.0 - (after - before)
+
+
+@njit
+def compiled_rounds(
+    task, sources, learner, arms, memory, settings, every, share, mixing, buffers, rngs, ran, x, likelihood, scores,
+):  # fmt: skip
+    """One-episode rounds, each from the same frozen state."""
+    saved_arms, saved_memory, saved_Q = arms.copy(), memory.copy(), learner.Q.copy()
+    nobody = buffers.likelihood[:0]
+    for r in range(len(ran)):
+        write(arms, saved_arms)
+        write(learner.Q, saved_Q)
+        for i in range(len(memory)):
+            memory[i] = saved_memory[i]
+        learner.own_episodes[0] = 0
+        ran[r] = kernels.choose(arms, memory, settings, rngs[0].random())
+        x[r] = episodes.episode(
+            task, sources, learner, ran[r], every, share, mixing, 1.0, 1.0, buffers, rngs[1], rngs[2]
+        )  # fmt: skip
+        kernels.record(arms, memory, settings, ran[r], x[r], buffers.likelihood if share else nobody)
+        for i in range(arms.shape[1]):
+            likelihood[r, i], scores[r, i] = buffers.likelihood[i], arms[layout.SCORE, i]
+    write(arms, saved_arms)
+    write(learner.Q, saved_Q)
+    for i in range(len(memory)):
+        memory[i] = saved_memory[i]
+
+
+def plain_rounds(task, learner, selector, share, n, seed):
+    """The same by ask, the plain episode loop and tell."""
+    trial = Trial(selector, learner, learner.rng, False, share, None, False, seed, np.empty(0), np.empty(0, np.int32))
+    engine = PlainEpisodes(task.to_gymnasium(), SOURCES, trial, task.gamma, task.horizon)
+    saved_arms, saved_memory, saved_Q = selector._arms.copy(), selector._memory.copy(), learner.Q.copy()
+    ran, x, likelihoods, scores = np.empty(n, int), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
+    for r in range(n):
+        selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
+        learner.own_episodes[0] = 0
+        ran[r] = arm = selector.ask()
+        x[r], likelihood = engine.episode(arm)
+        assert arm == C or np.array_equal(learner.Q, saved_Q)  # it looked on, and forgot
+        selector.tell(arm, x[r], likelihood if share else None)
+        likelihoods[r], scores[r] = likelihood, selector._arms[layout.SCORE]
+    selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
+    return ran, x, likelihoods, scores
+
+
+def rounds_of(body, kind, share, seed, *, trained=True):
+    """Rounds from a frozen state: (arm that ran, payoff, likelihoods, estimates, probabilities, true payoffs)."""
+    task = small_task()
+    rngs = tuple(np.random.default_rng(seed).spawn(3))
+    selector, learner = frozen_selector(kind, task, rngs[0]), frozen_learner(task, seed, trained=trained)
+    learner.rng = rngs[2]
+    p, before = selector.probabilities, selector._arms[layout.SCORE].copy()
+    if body == "plain":
+        ran, x, likelihood, after = plain_rounds(task, learner, selector, share, 3_000, seed)
+    else:
+        n = 150_000
+        ran, x, likelihood, after = np.empty(n, np.int64), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
+        compiled_rounds(
+            simulated(task, task.horizon), source_arrays(SOURCES, task), learner_arrays(learner), selector._arms,
+            selector._memory, selector._settings, False, share, False, new_buffers(C + 1), rngs, ran, x, likelihood,
+            after,
+        )  # fmt: skip
+    values = [start_value(task, policy) for policy in SOURCES] + [reuse_reference.learner_value(task, learner)]
+    bounds = return_bounds(task)
+    true = (np.array(values) - bounds.lower) / bounds.span
+    x = (x - bounds.lower) / bounds.span
+    return ran, x, likelihood, payoff_estimates(selector, before, after), p, true
+
+
+def p_values(estimates, true):
+    """Two-sided z-tests that the means are the true payoffs, one to an arm."""
+    error = estimates.std(axis=0) / math.sqrt(len(estimates))
+    return 2 * stats.norm.sf(np.abs(estimates.mean(axis=0) - true) / error)
+
+
+SHARED_KINDS = ["exp3-transfer", "tsallis-inf", "tsallis-inf, weights alone", "regret-balancing"]
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("kind", SHARED_KINDS)
+def test_estimates_of_every_payoff_are_unbiased(seed, kind, share, trained):
+    ran, x, likelihood, estimates, p, true = rounds_of("compiled", kind, share, seed, trained=trained)
+    n_arms = C if kind == "regret-balancing" else C + 1  # where the learner keeps its own account
+    np.testing.assert_allclose(np.bincount(ran, minlength=C + 1) / len(ran), p, atol=0.01)
+    assert (p_values(estimates[:, :n_arms], true[:n_arms]) > LEVEL / n_arms).all()
+    if kind == "exp3-transfer":
+        shares = likelihood if share else np.eye(C + 1)[ran]
+        by_hand = x[:, None] * shares / (shares @ p)[:, None]
+        np.testing.assert_allclose(estimates, by_hand, rtol=1e-9, atol=1e-9)
+        if share:
+            assert (likelihood[:, :C].sum(axis=1) > 1).mean() > 0.1  # sources agree often
+            assert ((likelihood[:, C] > 0) & (likelihood[:, C] < 1)).all()
+            own = x[:, None] * np.eye(C + 1)[ran] / p
+            assert (by_hand.var(axis=0) < own.var(axis=0)).all()  # what sharing is for
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_estimates_by_the_plain_loop_are_unbiased(seed, share):
+    *_, estimates, _, true = rounds_of("plain", "exp3-transfer", share, seed)
+    assert (p_values(estimates, true) > LEVEL / (C + 1)).all()
+
+
+def test_estimates_that_count_or_divide_wrongly_fail_the_same_test(seed):
+    """The rounds are those of the test above; only what is made of them differs."""
+    ran, x, likelihood, estimates, p, true = rounds_of("compiled", "exp3-transfer", True, seed)
+    agreeing = likelihood.copy()
+    agreeing[:, C] = 1.0
+    divided = {
+        "as it should be": estimates,
+        "no division": x[:, None] * likelihood,
+        "divided by the own probability": x[:, None] * likelihood / p[ran][:, None],
+        "own episodes, no division": x[:, None] * np.eye(C + 1)[ran],
+        "the learner simply agrees": x[:, None] * agreeing / (agreeing @ p)[:, None],
+        "the learner agrees, but is not paid for it": x[:, None] * likelihood / (agreeing @ p)[:, None],
+        "the learner left out": x[:, None] * likelihood / np.where(ran < C, likelihood[:, :C] @ p[:C], p[C])[:, None],
+    }
+    fails = {name: bool((p_values(wrong, true) < LEVEL / (C + 1)).any()) for name, wrong in divided.items()}
+    assert fails == {name: name != "as it should be" for name in divided}
+
+
+@pytest.mark.parametrize("selector", ["exp3-transfer", "tsallis-inf"])
+def test_a_long_episode_of_the_learner_still_counts_when_shared(seed, selector):
+    """Its acts have likelihood 2^-1200 while its actions tie, which is 0 in floating point."""
+    horizon = 1200
+    task = TabularMDP([[0, 0]], [[0.0, 0.0]], gamma=0.99, horizon=horizon)
+    run = transfer(
+        task, [np.zeros(1, int)], episodes=200, bounds=(-1.0, 0.0), selector=selector, share=True, trials=15,
+        rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    assert abs((run.arms == 1).mean() - 0.5) < 0.15  # both arms always pay the most there is

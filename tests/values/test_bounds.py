@@ -1,0 +1,274 @@
+"""return_bounds and model_difference of ``values``: what no episode and no policy may exceed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, strategies as st
+
+from pastmaster import Bounds, InvalidInputError, TabularMDP, domains, evaluate, model_difference, return_bounds, solve
+
+FOREVER = 400  # steps after which 0.9^n is below 1e-18 of what came before
+
+
+# return_bounds
+
+
+@given(reference.random_mdps(max_states=8))
+def test_no_simulated_return_leaves_the_bounds(drawn):
+    """Not by a single bit: the bounds allow for the rounding of a return summed step by step."""
+    mdp, rng = drawn
+    lower, upper = return_bounds(mdp)
+    for mixed in (False, True):
+        for _ in range(4):
+            policy = reference.random_policy(rng, mdp, mixed=mixed)
+            for _ in range(5):
+                assert lower <= reference.simulated_return(mdp, policy, rng, FOREVER) <= upper
+
+
+@given(reference.random_mdps(max_states=8))
+def test_bounds_agree_with_trying_everything(drawn):
+    mdp, _ = drawn
+    np.testing.assert_allclose(return_bounds(mdp), reference.extreme_returns(mdp, mdp.horizon), rtol=0, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 6))
+def test_with_a_horizon_the_bounds_of_a_deterministic_task_are_attained(drawn, n_states, n_actions, horizon):
+    """The best and the worst of all sequences of actions from all possible starts."""
+    mdp = reference.random_mdp(np.random.default_rng(drawn), n_states, n_actions, None, horizon=horizon)
+    returns = []
+    for start in np.flatnonzero(reference.start_distribution(mdp)):
+        for actions in itertools.product(range(n_actions), repeat=horizon):
+            s, total, discount = int(start), 0.0, 1.0
+            for a in actions:
+                total += discount * mdp.reward[s, a]
+                if mdp.terminated[s, a]:
+                    break
+                s, discount = int(mdp.next_state[s, a]), discount * mdp.gamma
+            returns.append(total)
+    bounds = return_bounds(mdp)
+    assert bounds.lower <= min(returns)
+    assert bounds.upper >= max(returns)
+    np.testing.assert_allclose(bounds, (min(returns), max(returns)), rtol=0, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
+def test_without_a_horizon_the_bounds_of_a_deterministic_task_are_attained(drawn, n_states, n_actions):
+    """By stationary policies: the best and the worst of all of them."""
+    mdp = reference.random_mdp(np.random.default_rng(drawn), n_states, n_actions, None)
+    starts = np.flatnonzero(reference.start_distribution(mdp))
+    attained = [reference.endless_values(mdp, policy)[starts] for policy in reference.all_policies(mdp)]
+    np.testing.assert_allclose(return_bounds(mdp), (np.min(attained), np.max(attained)), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize("horizon", [None, 300])
+def test_a_long_return_at_the_very_edge_stays_inside(rng, gamma, horizon):
+    """The best policy and the worst, simulated for thousands of steps, with rewards that do not add up exactly."""
+    for reward in (0.1, -0.7, 1 / 3):
+        mdp = TabularMDP([[0]], [[reward]], gamma=gamma, horizon=horizon)
+        bounds = return_bounds(mdp)
+        stepped = reference.stepped_return(mdp, [0], 0, horizon or 50_000)
+        assert bounds.lower <= stepped <= bounds.upper
+        assert bounds.span <= 1e-9 * abs(stepped)
+    mdp = reference.random_mdp(rng, 12, 3, None, gamma=gamma, horizon=horizon, ending=0.0)
+    bounds = return_bounds(mdp)
+    start = int(mdp.start_states[0])
+    for sign in (-1, 1):
+        extreme = solve(TabularMDP(mdp.next_state, sign * mdp.reward, gamma=gamma)).policy
+        assert bounds.lower <= reference.stepped_return(mdp, extreme, start, horizon or 50_000) <= bounds.upper
+
+
+def test_only_what_can_happen_from_the_start_counts():
+    """State 2 pays a fortune and cannot be reached; so does an outcome of probability 0."""
+    next_state = [[[1, 2, 2]], [[1, 1, 2]], [[2, 2, 2]]]
+    reward = [[[1.0, 5.0, 900.0]], [[2.0, -3.0, -900.0]], [[1e6, 1e6, 1e6]]]
+    probability = [[[0.5, 0.5, 0.0]], [[0.5, 0.5, 0.0]], [[0.2, 0.3, 0.5]]]
+    terminated = [[[False, True, False]], [[True, True, False]], [[False] * 3]]
+    mdp = TabularMDP(next_state, reward, probability=probability, terminated=terminated, gamma=0.5)
+    np.testing.assert_allclose(return_bounds(mdp), (1 - 0.5 * 3, 5), rtol=0, atol=1e-6)
+
+
+def test_a_start_of_probability_zero_does_not_count():
+    mdp = TabularMDP([[0], [1], [2]], [[1.0], [2.0], [100.0]], gamma=0.5, start=[0.5, 0.5, 0.0])
+    np.testing.assert_allclose(return_bounds(mdp), (2, 4), rtol=0, atol=1e-9)
+
+
+def test_rewards_of_one_sign_give_returns_of_that_sign(rng):
+    for horizon in (None, 20):
+        arrays = reference.random_arrays(rng, 6, 3, 3)
+        gains = TabularMDP(**arrays | {"reward": np.abs(arrays["reward"])}, gamma=0.9, horizon=horizon)
+        losses = TabularMDP(**arrays | {"reward": -np.abs(arrays["reward"])}, gamma=0.9, horizon=horizon)
+        assert 0 <= return_bounds(gains).lower < return_bounds(gains).upper
+        assert return_bounds(losses).lower < return_bounds(losses).upper <= 0
+        nothing = TabularMDP(**arrays | {"reward": np.zeros((6, 3, 3))}, gamma=0.9, horizon=horizon)
+        assert return_bounds(nothing) == (0.0, 0.0)
+    assert return_bounds(domains.windy_corridor.family()).lower == 0.0
+
+
+def test_bounds_of_a_family_are_the_union(rng):
+    tasks = [
+        reference.random_mdp(rng, n_outcomes=n_outcomes, horizon=horizon)
+        for n_outcomes in (None, 3)
+        for horizon in (None, 2, 20)
+    ]
+    alone = [return_bounds(task) for task in tasks]
+    together = return_bounds(tasks)
+    assert together == (min(b.lower for b in alone), max(b.upper for b in alone))
+    assert return_bounds(iter(tasks)) == together
+    assert len({b.lower for b in alone}) > 1
+    assert return_bounds(tasks[:1]) == alone[0]
+
+
+def test_the_papers_bounds_are_those_of_paying_the_extreme_for_ever(rng):
+    tasks = [reference.random_mdp(rng, n_outcomes=n, horizon=7, gamma=0.8) for n in (None, 3)]
+    paid = [[r for s, a in np.ndindex(6, 3) for _, _, r, _ in reference.outcomes(task, s, a)] for task in tasks]
+    lowest, highest = min(map(min, paid)), max(map(max, paid))
+    np.testing.assert_allclose(return_bounds(tasks, kind="paper"), (lowest / 0.2, highest / 0.2), rtol=1e-12)
+    assert return_bounds(tasks, kind="paper").span == pytest.approx((highest - lowest) / 0.2)
+    assert return_bounds(tasks).span < return_bounds(tasks, kind="paper").span
+
+
+def test_surveillance_pays_far_less_than_the_paper_allows_for():
+    task = domains.surveillance.task([5, 40])
+    paper, exact = return_bounds(task, kind="paper"), return_bounds(task)
+    assert paper == pytest.approx((-100, 2000))
+    assert paper.span == pytest.approx(2100)
+    assert exact.upper == pytest.approx(
+        solve(task).start_value, abs=1e-5
+    )  # deterministic: the best episode is the optimum
+    assert (
+        -20 < exact.lower < -10
+    )  # never surveilling costs almost 10, giving up at the end of a long walk a little more
+    assert exact.span < 110
+
+
+def test_bounds_have_names_and_a_span():
+    bounds = Bounds(-1.5, 2.0)
+    assert (bounds.lower, bounds.upper, bounds.span) == (-1.5, 2.0, 3.5)
+
+
+@pytest.mark.parametrize("kind", ["tight", None, "EXACT", 1])
+def test_an_unknown_kind_is_refused(kind):
+    with pytest.raises(InvalidInputError, match=r"return_bounds: kind is .*, must be 'exact' or 'paper'"):
+        return_bounds(TabularMDP([[0]], [[0]], gamma=0.9), kind=kind)
+
+
+def test_wrong_tasks_are_refused():
+    with pytest.raises(InvalidInputError, match="return_bounds: tasks is empty"):
+        return_bounds([])
+    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[1\]\.gamma is 0\.8, must be 0\.9"):
+        return_bounds([TabularMDP([[0]], [[0]], gamma=0.9), TabularMDP([[0]], [[0]], gamma=0.8)])
+    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[0\] is a str"):
+        return_bounds(["FrozenLake-v1"])
+
+
+# model_difference
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 6),
+    st.sampled_from([(None, None), (None, 2), (3, 2), (3, 3)]),
+    st.sampled_from([0.0, 0.5, 0.9]),
+    st.sampled_from([None, 1, 8]),
+)
+def test_no_policys_value_differs_by_more_in_any_state(drawn, n_states, n_outcomes, gamma, horizon):
+    rng = np.random.default_rng(drawn)
+    one, other = (
+        reference.random_mdp(rng, n_states, 2, k, gamma=gamma, horizon=horizon, ending=rng.random()) for k in n_outcomes
+    )
+    bound = model_difference(one, other)
+    for mixed in (False, True):
+        for _ in range(5):
+            policy = reference.random_policy(rng, one, mixed=mixed)
+            apart = np.abs(reference.values(one, policy) - reference.values(other, policy)).max()
+            assert apart <= bound + 1e-9
+            assert np.abs(evaluate(one, policy) - evaluate(other, policy)).max() <= bound + 1e-9
+
+
+def test_the_bound_follows_small_changes(rng):
+    """A little change of rewards, chances or ends moves values by a little, and the bound by a little more."""
+    arrays = reference.random_arrays(rng, 5, 2, 3, ending=0.2)
+    one = TabularMDP(**arrays, gamma=0.9)
+    for size in (1e-2, 1e-4, 1e-6):
+        chances = arrays["probability"] + size * rng.random(arrays["probability"].shape) * (arrays["probability"] > 0)
+        other = TabularMDP(
+            **arrays
+            | {
+                "reward": arrays["reward"] + size * rng.normal(size=arrays["reward"].shape),
+                "probability": chances / chances.sum(axis=2, keepdims=True),
+            },
+            gamma=0.9,
+        )
+        policy = reference.random_policy(rng, one)
+        apart = np.abs(reference.values(one, policy) - reference.values(other, policy)).max()
+        bound = model_difference(one, other)
+        assert 0 < apart <= bound < 1e4 * size
+
+
+def test_rewards_alone_are_bounded_tightly_when_nothing_follows():
+    one = TabularMDP([[0, 1], [1, 0]], [[1.0, 2.0], [3.0, -4.0]], gamma=0.0)
+    other = TabularMDP([[0, 1], [1, 0]], [[1.0, 2.5], [3.0, 4.0]], gamma=0.0)
+    assert model_difference(one, other) == 8.0
+    assert np.abs(evaluate(one, [0, 1]) - evaluate(other, [0, 1])).max() == 8.0
+
+
+def test_a_case_worked_out_by_hand():
+    """R differs by at most 0.5, R_max is 3, and ||P_k - P||_1 at most 2 * 0.3: (0.5 + 0.5 * 3 * 0.6) / 0.25 = 5.6."""
+    next_state = [[[0, 1], [1, 1]], [[1, 0], [0, 0]]]
+    reward = np.array([[[1.0, 1.0], [-3.0, -3.0]], [[2.0, 2.0], [0.0, 0.0]]])
+    one = TabularMDP(next_state, reward, probability=[[[0.5, 0.5], [0.4, 0.6]], [[0.9, 0.1], [0.5, 0.5]]], gamma=0.5)
+    reward[1, 0] += 0.5
+    other = TabularMDP(next_state, reward, probability=[[[0.8, 0.2], [0.3, 0.7]], [[0.8, 0.2], [0.1, 0.9]]], gamma=0.5)
+    assert model_difference(one, other) == pytest.approx(5.6, abs=1e-12)
+    assert model_difference(other, one) == pytest.approx(5.6, abs=1e-12)
+
+
+def test_ending_the_episode_is_a_state_of_its_own():
+    """||P_k - P||_1 = 2: (0 + 0.5 * 1 * 2) / 0.25 = 4, and the values 2 and 1 differ by less."""
+    one = TabularMDP([[0]], [[1.0]], gamma=0.5)
+    other = TabularMDP([[0]], [[1.0]], terminated=[[True]], gamma=0.5)
+    assert model_difference(one, other) == pytest.approx(4.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_outcomes", [None, 3])
+def test_equal_tasks_do_not_differ_however_they_are_written(rng, n_outcomes):
+    mdp = reference.random_mdp(rng, 6, 3, n_outcomes)
+    assert model_difference(mdp, mdp) == 0.0
+    names = ("next_state", "reward", "terminated", "probability")
+    arrays = {name: getattr(mdp, name) for name in names if getattr(mdp, name) is not None}
+    if n_outcomes:
+        arrays = {name: array[:, :, ::-1] for name, array in arrays.items()}  # the same outcomes in another order
+    assert model_difference(mdp, TabularMDP(**arrays, gamma=0.9)) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_where_an_ended_episode_would_have_gone_on_does_not_matter():
+    one, other = (
+        TabularMDP([[n, n], [0, 0]], np.ones((2, 2)), terminated=[[True, True], [False, False]], gamma=0.9)
+        for n in (0, 1)
+    )
+    assert model_difference(one, other) == 0.0
+
+
+def test_tasks_whose_episodes_are_capped_differently_are_not_called_equal():
+    """Values are to the horizon: 10 and 2.71 here. Either the bound knows, or such a pair is refused."""
+    one, other = (TabularMDP([[0]], [[1.0]], gamma=0.9, horizon=horizon) for horizon in (None, 3))
+    try:
+        bound = model_difference(one, other)
+    except InvalidInputError:
+        return
+    assert bound >= np.abs(evaluate(one, [0]) - evaluate(other, [0])).max()
+
+
+def test_tasks_that_do_not_belong_together_are_refused():
+    one = TabularMDP([[0]], [[0]], gamma=0.9)
+    with pytest.raises(InvalidInputError, match=r"model_difference: tasks\[1\]\.n_actions is 2, must be 1"):
+        model_difference(one, TabularMDP([[0, 0]], [[0, 0]], gamma=0.9))
+    with pytest.raises(InvalidInputError, match=r"model_difference: tasks\[1\]\.gamma is 0\.5"):
+        model_difference(one, TabularMDP([[0]], [[0]], gamma=0.5))
+    with pytest.raises(InvalidInputError, match=r"model_difference: tasks\[1\] is a NoneType"):
+        model_difference(one, None)
