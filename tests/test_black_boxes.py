@@ -22,6 +22,7 @@ from pastmaster import (
     RepositoryError,
     TabularMDP,
     cross_values,
+    estimate_cross_values,
     policy_distance,
     search_clusterings,
     transfer,
@@ -31,6 +32,7 @@ from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_p
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import FixedPolicy
 from pastmaster.reuse.new_task import wider
+from pastmaster.values import task_bounds
 
 CART = "pastmaster/CartPole-v0"
 
@@ -120,7 +122,7 @@ def test_a_task_can_be_sent_to_another_process(name, rng):
 @pytest.mark.parametrize("name", TASKS)
 def test_returns_stay_within_the_bounds_a_task_tells(name, rng):
     task = TASKS[name]()
-    bounds = pastmaster.return_bounds(task) if isinstance(task, TabularMDP) else task.return_bounds()
+    bounds = task_bounds(task)
     if name == "a function without a spec":
         assert bounds is None
         return
@@ -166,13 +168,20 @@ def test_a_task_is_met_by_transfer_without_further_ado(name, rng):
     assert ("bounds running: " if told == "running" else "bounds of the task: ") in repr(run)
 
 
+def tried(tasks, policies, rng, episodes=4, **options):
+    """Every policy tried so often in every task."""
+    budget = episodes * len(tasks) * len(policies)
+    return estimate_cross_values(
+        tasks, policies, rng=rng, budget=budget, allocation="uniform", paired=False, **options
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_cross_values_and_clusters_of_a_task(name, rng):
     task = TASKS[name]()
     found = list(policies_of(task, rng).values())
     tasks = [task, task]
-    U = cross_values(tasks, [policy for policy in found if not callable(policy) and not hasattr(policy, "act")] or
-                     found) if isinstance(task, TabularMDP) else cross_values(tasks, found, episodes=8)  # fmt: skip
+    U = tried(tasks, found, rng, episodes=8).mean
     assert U.shape[0] == 2
     assert np.isfinite(U).all()
     distance = policy_distance(U, directed=True, paired=False)
@@ -426,36 +435,47 @@ def test_a_task_has_one_horizon_everywhere():
 
 def test_what_is_kept_on_disk_is_told_from_what_is_registered_later(tmp_path):
     tasks, policies = [GymTask("misbehaving/Walk-v0", reward_range=(0, 500))], [NetworkPolicy([(np.eye(2), [0, 0])])]
-    before = cross_values(tasks, policies, save=tmp_path)
+
+    def values(tasks):
+        return tried(tasks, policies, np.random.default_rng(0), save=tmp_path).mean
+
+    before = values(tasks)
     spec = gym.registry.pop("misbehaving/Walk-v0")
     try:
         gym.register("misbehaving/Walk-v0", misbehaving.Walk, max_episode_steps=2)
         shorter = GymTask("misbehaving/Walk-v0", reward_range=(0, 500), horizon=50)
-        after = cross_values([shorter], policies, save=tmp_path)
+        after = values([shorter])
     finally:
         gym.registry["misbehaving/Walk-v0"] = spec
     assert after[0, 0] < before[0, 0]
-    assert cross_values(tasks, policies, save=tmp_path).tobytes() == before.tobytes()
+    assert values(tasks).tobytes() == before.tobytes()
 
 
-def test_cross_values_run_just_so_many_episodes(rng):
+def test_uniform_estimates_run_just_so_many_episodes(rng):
     task = TASKS["an id with a vector environment"]()
     network = policies_of(task, rng)["network"]
-    for episodes in (1, 5, 30):
+    for episodes in (4, 30):
         seeds = np.random.default_rng(0).integers(2**63, size=1).tolist()
         returns = episode_returns(task, [network], [Run(0, 0, episodes)], seeds[0])[0]
-        assert cross_values([task], [network], episodes=episodes)[0, 0] == pytest.approx(returns.mean(), rel=1e-12)
+        found = tried([task], [network], np.random.default_rng(0), episodes=episodes)
+        assert found.mean[0, 0] == pytest.approx(returns.mean(), rel=1e-12)
+
+
+def test_cross_values_of_what_has_no_model_are_refused(rng):
+    task = TASKS["an id with a vector environment"]()
+    with pytest.raises(InvalidInputError, match=r"cross_values: tasks holds a GymTask, .*estimate_cross_values"):
+        cross_values([task], [policies_of(task, rng)["network"]])
 
 
 def test_errors_of_policies_name_policy_and_task(rng):
     cart = TASKS["an id with a vector environment"]()
     good, small = policies_of(cart, rng)["network"], NetworkPolicy([(np.ones((2, 8)), np.zeros(2))])
     with pytest.raises(InvalidInputError, match=r"CartPole-v0\(gravity=5.0\): policies\[1\], NetworkPolicy\(8 - 2"):
-        cross_values([cart], [good, small])
+        tried([cart], [good, small], rng)
     with pytest.raises(InvalidInputError, match=r"in tasks\[0\] policies\[0\] is a table, which needs Discrete"):
-        cross_values([cart], [np.zeros(4, int)])
+        tried([cart], [np.zeros(4, int)], rng)
     with pytest.raises(ZeroDivisionError) as caught:
-        cross_values([cart], [good, lambda observation: 1 // 0])
+        tried([cart], [good, lambda observation: 1 // 0], rng)
     assert "policies[1], FunctionPolicy" in caught.value.__notes__[0]
 
 

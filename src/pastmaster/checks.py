@@ -1,4 +1,7 @@
-"""Numbers as arguments: checked, or refused with one form of sentence."""
+"""Arguments as people give them: checked, or refused with one form of sentence.
+
+Every refusal reads ``<function>: <argument> is <what was got>, must be <what would be right>``.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,17 @@ import numpy as np
 
 from pastmaster.errors import InvalidInputError
 
+LARGEST_WHOLE = 10**12 - 1
 
-def whole(caller: str, name: str, value: Any, *, at_least: int) -> int:
-    """A whole number that an array can be long, or a refusal."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not at_least <= value < 10**12:
-        raise InvalidInputError(
-            f"{caller}: {name} is {value!r}, must be a whole number, at least {at_least} (and < 1e12)"
-        )
-    return int(value)
+
+def is_whole(value: Any) -> bool:
+    """Whether this is an integer; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is an integer or a float; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def is_finite(value: Any) -> bool:
@@ -28,22 +34,44 @@ def is_finite(value: Any) -> bool:
         return False
 
 
+def whole(caller: str, name: str, value: Any, *, at_least: int, at_most: int = LARGEST_WHOLE) -> int:
+    """A whole number in a range."""
+    if not (is_whole(value) and at_least <= value <= at_most):
+        place = f"at least {at_least} (and < 1e12)" if at_most == LARGEST_WHOLE else f"in {at_least}..{at_most}"
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a whole number, {place}")
+    return int(value)
+
+
 def optional_whole(caller: str, name: str, value: Any) -> int | None:
-    """None or a whole number from 1 on, or a refusal."""
+    """None, or a whole number from 1 on."""
     return None if value is None else whole(caller, name, value, at_least=1)
 
 
 def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
-    """A number in a closed interval, or a refusal."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and is_finite(value) and lowest <= float(value) <= highest):
+    """A number in a closed interval."""
+    if not (is_number(value) and is_finite(value) and lowest <= float(value) <= highest):
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
         raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
     return float(value)
 
 
+def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
+    """One of a few words."""
+    words = list(options)
+    if not isinstance(value, str) or value not in words:
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be one of {', '.join(map(repr, words))}")
+    return value
+
+
+def flag(caller: str, name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be True or False")
+    return bool(value)
+
+
 def listed(things: Iterable[Any], place: str) -> list[Any]:
-    """An iterable as a list, or a refusal."""
+    """An iterable as a list."""
     if not isinstance(things, Iterable):
         raise InvalidInputError(f"{place} is {things!r}, must be a list")
     return list(things)

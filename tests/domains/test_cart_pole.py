@@ -9,6 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 from pastmaster import InvalidInputError
 from pastmaster.domains import cart_pole
+from pastmaster.values import task_bounds
 
 ID = "pastmaster/CartPole-v0"
 VARIANT = {"gravity": 3.7, "length": 1.2, "force_mag": -17.0, "masscart": 1.5, "masspole": 0.2}
@@ -153,7 +154,7 @@ def test_lengths_are_even_on_a_logarithmic_scale(rng):
 
 
 def test_returns_are_bounded_by_one_step_and_by_all_of_them():
-    bounds = cart_pole.task(9.8, 0.5, 10.0).return_bounds()
+    bounds = task_bounds(cart_pole.task(9.8, 0.5, 10.0))
     assert bounds.lower == 1.0
     assert bounds.upper == pytest.approx((1 - 0.99**500) / 0.01)
 
