@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import misbehaving
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from pastmaster import Repository
-
 if TYPE_CHECKING:
     from postgres import Server
+
+    from pastmaster import Repository
 
 SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 
@@ -45,6 +47,23 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, here and in processes started here: in a script's background it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> misbehaving.Clock:
+    """The clock by which environments are watched, which goes only when told: a busy machine hangs nothing."""
+    clock = misbehaving.Clock()
+    monkeypatch.setattr("pastmaster.tasks.guard.time", clock)
+    monkeypatch.setattr(misbehaving, "lose_an_hour", lambda: clock.advance(3600.0))
+    return clock
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
     """A PostgreSQL of this worker's own, started by the first test that asks for it."""
@@ -52,9 +71,8 @@ def postgres_server() -> Iterator[Server]:
 
     # In a folder of its own: pytest closes its folders to other users, and the server is one.
     with tempfile.TemporaryDirectory(prefix="pastmaster-postgres-", ignore_cleanup_errors=True) as folder:
-        server = start(
-            Path(folder), "-c", "fsync=off"
-        )  # no power supply fails here: what the kernel has is safe enough
+        # No power supply fails here: what the kernel has is safe enough.
+        server = start(Path(folder), "-c", "fsync=off")
         yield server
         server.stop()
 
@@ -83,5 +101,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def repository(path: Path) -> Iterator[Repository]:
     """An empty repository there."""
+    from pastmaster import Repository
+
     with Repository(path) as opened:
         yield opened

@@ -1,12 +1,14 @@
 """A real PostgreSQL for tests, from the binaries of the wheel ``pgserver``: started, killed and restarted in a folder.
 
-It listens on a Unix socket only. PostgreSQL refuses to run as root: as root it runs as ``nobody``. The role ``guarded``
-must give the password ``secret``; everybody else is trusted.
+It listens on a Unix socket only. PostgreSQL refuses to run as root: as root it runs as ``nobody``, from a copy of the
+binaries where the wheel lies in a folder that ``nobody`` cannot enter. The role ``guarded`` must give the password
+``secret``; everybody else is trusted.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.util
 import os
 import shutil
@@ -22,8 +24,7 @@ import psutil
 import psycopg
 
 NOBODY = 65534
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS = STOP_SECONDS = 240  # on a busy machine too
 HOMES: dict[Path, Path] = {}
 ACCESS = "local all guarded scram-sha-256\nlocal all all trust\n"
 
@@ -107,7 +108,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.url, connect_timeout=2).close()
+            psycopg.connect(self.url, connect_timeout=START_SECONDS).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -141,7 +142,7 @@ def start(folder: Path | str, *options: str) -> Server:
                 check=True,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                timeout=120,
+                timeout=START_SECONDS,
                 **_user(),
             )
             (folder / "pg_hba.conf").write_text(ACCESS)
@@ -156,11 +157,31 @@ def start(folder: Path | str, *options: str) -> Server:
 
 
 def _binary(name: str) -> Path:
-    """A program of the wheel, found without importing it: its import leaves files and warnings behind."""
+    return _programs() / "bin" / name
+
+
+@functools.cache
+def _programs() -> Path:
+    """The folder of the wheel's programs and their libraries, or of a copy that the server's user can read.
+
+    Found without importing the wheel: its import leaves files and warnings behind.
+    """
     spec = importlib.util.find_spec("pgserver")
     assert spec is not None, "the wheel pgserver is not installed: pip install pgserver"
     assert spec.origin is not None
-    return Path(spec.origin).parent / "pginstall" / "bin" / name
+    installed = (Path(spec.origin).parent / "pginstall").resolve()
+    if _can_be_walked_to(installed / "bin"):
+        return installed
+    copy = Path(tempfile.mkdtemp(prefix="pgprograms", dir="/tmp"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    shutil.copytree(installed, copy, symlinks=True, dirs_exist_ok=True)
+    for folder, _, files in os.walk(copy):
+        os.chmod(folder, 0o755)
+        for file in files:
+            path = Path(folder, file)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+    return copy
 
 
 def _user() -> dict[str, int | list[int]]:
@@ -173,12 +194,17 @@ def _home(folder: Path) -> Path:
 
     Pytest closes its folders to others whenever another run of it begins, so opening them would not last.
     """
-    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+    if _can_be_walked_to(folder):
         return folder
     if folder not in HOMES:
         HOMES[folder] = Path(tempfile.mkdtemp(prefix="pgdata", dir="/tmp"))
         atexit.register(shutil.rmtree, HOMES[folder], ignore_errors=True)
     return HOMES[folder]
+
+
+def _can_be_walked_to(place: Path) -> bool:
+    """Whether the server's user may enter all folders above a place."""
+    return os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in place.parents)
 
 
 def _wait_for_end(family: list[psutil.Process]) -> None:

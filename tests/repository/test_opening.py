@@ -35,7 +35,8 @@ def snapshot(path):
 
 def run(script, *arguments):
     """A script as a process of its own that knows the tests' modules."""
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 

@@ -17,6 +17,8 @@ from pastmaster.tasks.guard import Watch, watched
 WALK = "misbehaving/Walk-v0"
 NETWORK = NetworkPolicy([(np.eye(2), np.zeros(2))])
 
+pytestmark = pytest.mark.usefixtures("clock")
+
 
 def walk(fault: str, **settings) -> GymTask:
     return GymTask(WALK, {"fault": fault}, name=f"the {fault} walk", time_limit=0.3, **settings)
@@ -62,8 +64,12 @@ def test_an_environment_that_cannot_be_made_is_refused_at_once():
 
 
 def test_an_environment_that_hangs_while_it_is_made_is_refused():
+    def slow() -> None:
+        misbehaving.lose_an_hour()
+        time.sleep(3600)
+
     with pytest.raises(TaskError, match=r"making it has not returned for 0.3 seconds"):
-        GymTask(lambda: time.sleep(3600), horizon=5, time_limit=0.3, name="slow to make")
+        GymTask(slow, horizon=5, time_limit=0.3, name="slow to make")
 
 
 def test_spaces_must_stay_what_they_were():
@@ -105,45 +111,52 @@ def test_a_stored_environment_that_goes_wrong_later_leaves_all_as_it_was(tmp_pat
         assert repository.check() == []
 
 
-def test_a_slow_environment_within_its_limit_is_waited_for():
+def test_a_slow_environment_within_its_limit_is_waited_for(clock):
     watch = Watch("slow", 2.0)
-    assert watched(lambda: [watch("step", time.sleep, 0.8) for _ in range(4)], watch) == [None] * 4
+
+    def slow() -> None:
+        clock.advance(1.9)
+        clock.be_seen()
+
+    assert watched(lambda: [watch("step", slow) for _ in range(4)], watch) == [None] * 4
 
 
-def test_time_between_calls_does_not_count():
+def test_time_between_calls_does_not_count(clock):
     watch = Watch("quick", 0.2)
 
     def slow_policy() -> str:
         watch("step", int)
-        time.sleep(0.6)
+        clock.advance(0.6)
+        watch("step", clock.be_seen)
+        clock.advance(0.6)
         return "done"
 
     assert watched(slow_policy, watch) == "done"
 
 
-def test_a_thread_that_was_left_behind_makes_no_further_call():
-    watch, calls, go_on = Watch("late", 0.1), [], threading.Event()
+def test_a_thread_that_was_left_behind_makes_no_further_call(clock):
+    watch, calls, threads, go_on = Watch("late", 0.1), [], [], threading.Event()
 
     def late() -> None:
-        watch("step", go_on.wait)
-        watch("step", calls.append, 1)
+        threads.append(threading.current_thread())
+        clock.advance(0.2)
+        go_on.wait()
 
     with pytest.raises(TaskError, match="late: step has not returned"):
-        watched(late, watch)
+        watched(lambda: (watch("step", late), watch("step", calls.append, 1)), watch)
     go_on.set()
-    time.sleep(0.3)
+    threads[0].join(misbehaving.PATIENCE)
+    assert not threads[0].is_alive()
     assert calls == []
 
 
 def test_a_thread_that_spins_is_ended():
     with pytest.raises(TaskError):
         play(walk("spins"))
-    for _ in range(50):
-        spinning = [thread for thread in threading.enumerate() if thread.name == "pastmaster the spins walk"]
-        if not spinning:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"{spinning} still run")
+    for thread in threading.enumerate():
+        if thread.name == "pastmaster the spins walk":
+            thread.join(misbehaving.PATIENCE)
+            assert not thread.is_alive()
 
 
 def test_what_is_no_environments_fault_is_raised_as_it_is():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 
 import gymnasium as gym
+import misbehaving
 import numpy as np
 import pytest
 import reference
@@ -174,7 +175,7 @@ def test_keys_of_arguments_stay_what_they_are():
 
 
 def test_a_function_may_make_its_environment_by_another_task():
-    task = GymTask(lambda: GymTask("CartPole-v1")().env, time_limit=5.0)
+    task = GymTask(lambda: GymTask("CartPole-v1")().env, time_limit=300.0)
     assert task.horizon == 500
 
 
@@ -188,10 +189,11 @@ class SlowToClose(gym.Env):
         return 0, 0.0, True, False, {}
 
     def close(self):
+        misbehaving.lose_an_hour()
         time.sleep(3600)
 
 
-def test_an_environment_that_hangs_when_it_is_closed_is_told():
+def test_an_environment_that_hangs_when_it_is_closed_is_told(clock):
     with pytest.raises(TaskError, match=r"SlowToClose: making it has not returned for 0\.3 seconds"):
         GymTask(SlowToClose, horizon=1, time_limit=0.3)
     assert GymTask(LAKE).horizon == 100  # others are not held up
@@ -228,10 +230,11 @@ def test_lanes_that_share_a_seed_are_not_used():
 
 class NeverResets(OneSeed):
     def reset(self, *, seed=None, options=None):
+        misbehaving.lose_an_hour()
         time.sleep(3600)
 
 
-def test_a_vector_environment_that_hangs_is_told():
+def test_a_vector_environment_that_hangs_is_told(clock):
     gym.register("NeverResets-v0", Single, vector_entry_point=NeverResets, max_episode_steps=9)
     try:
         task = GymTask("NeverResets-v0", time_limit=0.3)
