@@ -1,6 +1,6 @@
-"""Files that are there whole or not at all, and NumPy's .npy format as bytes.
+"""Files that are there whole or not at all, and the one reader of NumPy's .npy and .npz formats and of zip files.
 
-Arrays hold plain numbers only, nothing is pickled, and headers are checked before memory is taken.
+Arrays hold plain numbers only, nothing is unpickled, and sizes and headers are checked before memory is taken.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
 
 BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError)
-"""What reading a zip file that is damaged, or is none, may raise; of a NotImplementedError it is a RuntimeError."""
+"""What reading a file that is damaged, or is no zip file, may raise. NotImplementedError is a RuntimeError."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, see it to the disk, and move it there; its folder is made if need be."""
+    """Write a file beside its place, flush it to the disk, and move it there; its folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -45,7 +46,7 @@ PLAIN = "biufcSU"  # kinds of dtype that hold no Python objects
 
 
 class Header(NamedTuple):
-    """What a .npy header says, and where the numbers begin."""
+    """A .npy header: shape, order and type of the array, and the offset of its numbers in the file."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -98,3 +99,69 @@ def from_npy(raw: bytes, header: Header) -> Array:
         return np.empty(header.shape, header.dtype, order="F" if header.fortran else "C")
     flat: Array = np.frombuffer(raw, header.dtype, count, header.offset)
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def npy_array(raw: bytes, place: str) -> Array:
+    """The array in the bytes of a .npy file, sharing their memory; ``DamagedError`` names the ``place``."""
+    return from_npy(raw, read_header(raw[:LONGEST_HEADER], len(raw), place))
+
+
+def read_npy(path: str | os.PathLike[str]) -> Array:
+    """The array of a .npy file; its header is checked before the rest is read."""
+    try:
+        with open(path, "rb") as file:
+            header = read_header(file.read(LONGEST_HEADER), os.fstat(file.fileno()).st_size, str(path))
+            file.seek(0)
+            return from_npy(file.read(), header)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
+    except DamagedError as error:
+        raise InvalidInputError(f"{error}: must be a .npy file of numbers") from None
+
+
+def read_npz(source: str | os.PathLike[str] | bytes, place: str = "", *, most: int = 4 * LARGEST) -> dict[str, Array]:
+    """The arrays of an .npz file, by name; the arguments are those of ``read_zip``."""
+    place, kind = place or str(source), "an .npz file of numbers"
+    members = read_zip(source, place, most=most, kind=kind)
+    try:
+        return {name.removesuffix(".npy"): npy_array(raw, name) for name, raw in members.items()}
+    except DamagedError as error:
+        raise InvalidInputError(f"{place} is not {kind}: {error}") from None
+
+
+def read_zip(
+    source: str | os.PathLike[str] | bytes,
+    place: str,
+    limits: Mapping[str, int] | None = None,
+    *,
+    most: int = 4 * LARGEST,
+    stored: bool = False,
+    kind: str = "a readable zip file",
+) -> dict[str, bytes]:
+    """The members of a zip file, given as its path or its bytes, by name.
+
+    ``limits`` names the members that are read, where the file has them, and the most bytes of each; without it all are
+    read, and have at most ``most`` bytes together. ``stored``: nothing may be compressed, so that no more memory is
+    taken than the file is long. Anything wrong is an ``InvalidInputError`` that begins with ``place``.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
+            entries = archive.infolist()
+            total = sum(entry.file_size for entry in entries)
+            length = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+            if stored and (total > length or any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)):
+                raise ValueError(f"it would unpack to {total:,} bytes, must not be compressed")
+            if limits is None and total > most:
+                raise ValueError(f"it would unpack to {total:,} bytes, must be at most {most:,}")
+            wanted = [entry for entry in entries if limits is None or entry.filename in limits]
+            for entry in wanted:
+                name, size = entry.filename, entry.file_size
+                if limits is not None and size > limits[name]:
+                    raise InvalidInputError(f"{place}: {name} has {size:,} bytes, must have at most {limits[name]:,}")
+            return {entry.filename: archive.read(entry) for entry in wanted}
+    except PastmasterError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{place} cannot be read: {error.strerror or error}") from None
+    except (*BROKEN_ZIP, ValueError) as error:
+        raise InvalidInputError(f"{place} is not {kind}: {error}") from None

@@ -145,6 +145,8 @@ def test_a_batched_function_must_give_an_action_to_each_observation():
 def test_arrays_and_functions_become_policies():
     assert as_policy([0, 1], "here").act(np.array([1])).tolist() == [1]
     assert as_policy(np.eye(2), "here").random
+    solution = solve(TabularMDP([[0]], [[1.0]], gamma=0.5))
+    assert as_policy(solution, "here") is solution
     assert as_policy(lambda x: int(x[0] > 0), "here").act(np.array([[1.0], [-1.0]])).tolist() == [1, 0]
 
 
@@ -154,8 +156,6 @@ def test_what_is_no_policy_is_refused_by_the_place_it_stood_in():
             as_policy(thing, "cluster: policies[3]")
     with pytest.raises(InvalidInputError, match=r"^here\[0\] is action -1"):
         as_policy([-1, 0], "here")
-    with pytest.raises(InvalidInputError, match="here is a Solution, must be its policy"):
-        as_policy(solve(TabularMDP([[0]], [[1.0]], gamma=0.5)), "here")
 
 
 # networks

@@ -182,9 +182,9 @@ def test_statistics_that_do_not_fit_are_refused(tmp_path):
     text.write_text("no zip")
     for given, message in (
         (pickled, "a pickle, which may run code, must be an .npz"),
-        (objects, "must be an .npz of numbers"),
-        (text, "must be an .npz of numbers"),
-        (tmp_path / "none.npz", "must be an .npz of numbers"),
+        (objects, r"normalise objects.npz is not an .npz file of numbers: mean.npy: has dtype object"),
+        (text, "normalise text.npz is not an .npz file of numbers"),
+        (tmp_path / "none.npz", "normalise none.npz cannot be read: No such file"),
         ({"mean": np.zeros(3), "var": np.ones(3)}, r"normalise\['mean'\] must hold 4 numbers"),
         ({"mean": np.zeros(4)}, "must be a dict of mean and var"),
         (True, "must be a dict of mean and var"),
@@ -454,12 +454,12 @@ def script(parts, path):
 
 
 HARM = {
-    "not a zip": (lambda parts, path: path.write_bytes(b"PK nothing"), "cannot be read as a zip"),
-    "empty": (lambda parts, path: path.write_bytes(b""), "cannot be read as a zip"),
-    "cut short": (lambda parts, path: path.write_bytes(path.read_bytes()[:-500]), "cannot be read|has no data"),
+    "not a zip": (lambda parts, path: path.write_bytes(b"PK nothing"), "is not a readable zip file"),
+    "empty": (lambda parts, path: path.write_bytes(b""), "is not a readable zip file"),
+    "cut short": (lambda parts, path: path.write_bytes(path.read_bytes()[:-500]), "is not a readable zip file|has no data"),
     "flipped": (
         lambda parts, path: path.write_bytes(path.read_bytes().replace(b'"verbose"', b'"verbosE"', 1)),
-        "cannot be read as a zip: Bad CRC",
+        "is not a readable zip file: Bad CRC",
     ),
     "no data": (lambda parts, path: models.written(path, {"policy.pth": b""}), "has no data"),
     "no weights": (lambda parts, path: models.written(path, {"data": b"{}"}), "has no policy.pth"),
@@ -469,8 +469,8 @@ HARM = {
     ),
     "a bomb": (bomb, "data has 67,108,866 bytes, must have at most 67,108,864"),
     "gigabytes declared": (lambda parts, path: declares(path, "policy.pth", 2**32 - 2), "must have at most"),
-    "less declared": (lambda parts, path: declares(path, "policy.pth", 100), "cannot be read as a zip: Bad CRC"),
-    "a bomb within": (inner_bomb, "policy.pth would unpack to 16,.* bytes, must not be compressed"),
+    "less declared": (lambda parts, path: declares(path, "policy.pth", 100), "is not a readable zip file: Bad CRC"),
+    "a bomb within": (inner_bomb, "policy.pth is not .*: it would unpack to 16,.* bytes, must not be compressed"),
     "a script": (script, "policy.pth is not an archive of tensors alone"),
     "many views of little": (many_views, "must be floats that the file has room for"),
     "two formats": (two_formats, "policy.pth is not an archive of tensors alone"),

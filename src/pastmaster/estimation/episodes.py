@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,8 @@ from pastmaster.estimation.rollouts import Run, episode_returns
 from pastmaster.policies import Policy
 from pastmaster.policies.convert import data_of
 from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.identity import task_data
 from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values.cross import outcomes_and_start
 
 PIECE = 1024  # episodes that one job runs at most: some 0.1 s to some seconds
 
@@ -124,13 +123,10 @@ def _identity(tasks: list[TabularMDP | GymTask], policies: list[Policy]) -> list
 
 
 def _task(i: int, task: TabularMDP | GymTask) -> list[Any]:
-    if isinstance(task, TabularMDP):
-        return outcomes_and_start(task)
     try:
-        told = json.dumps(task.fingerprint, sort_keys=True)
+        return task_data(task)
     except InvalidInputError as error:
         raise _refused(f"tasks[{i}], which cannot be told from others on disk", str(error)) from None
-    return [told, task.gamma, task.horizon]
 
 
 def _policy(j: int, policy: Policy) -> list[Any]:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pastmaster import formerly
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import BROKEN_ZIP, from_npy, read_header, to_npy, write_whole
+from pastmaster.files import npy_array, read_zip, to_npy, write_whole
 from pastmaster.generators import rng_to_dict
 
 Item = TypeVar("Item")
@@ -103,20 +103,12 @@ def packed(arrays: Arrays, name: str) -> bytes:
 
 
 def unpacked(content: bytes, name: str) -> dict[str, Array]:
-    """The arrays of a file that ``packed`` made under this name, or an error; headers are checked first."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            infos = archive.infolist()
-            plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
-            if not plain or sum(info.file_size for info in infos) > len(content):
-                raise ValueError("its members claim more bytes than it has")
-            members = {info.filename.removesuffix(".npy"): archive.read(info) for info in infos}
-    except BROKEN_ZIP as error:
-        raise ValueError(f"it is no archive of ours ({error})") from None
+    """The arrays of a file that ``packed`` made under this name; any error where it is not that."""
+    members = {key.removesuffix(".npy"): raw for key, raw in read_zip(content, name, stored=True).items()}
     total = members.pop(SUM, b"")
     if not total.endswith(_sum(members, name)):
-        raise ValueError("its sum is not that of its content")
-    return {key: from_npy(raw, read_header(raw, len(raw), key)).copy() for key, raw in members.items()}
+        raise ValueError("its checksum is not that of its content")
+    return {key: npy_array(raw, key).copy() for key, raw in members.items()}
 
 
 def _sum(members: Mapping[str, bytes], name: str) -> bytes:

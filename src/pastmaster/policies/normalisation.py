@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.files import BROKEN_ZIP, from_npy, read_header
+from pastmaster.errors import InvalidInputError
+from pastmaster.files import read_npz
 from pastmaster.policies.network import checked_normalisation
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
 
-MOST_BYTES = 2**26
+MOST_BYTES = 2**28  # of all four arrays
 
 
 def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
@@ -42,24 +41,12 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
                 f"{caller}: normalise is {path.name!r}, a pickle, which may run code, must be an .npz: "
                 "np.savez(path, **normalisation_of(vec_normalize)), or pass trust=True"
             )
-        normalise = _pickled(path, caller) if path.suffix == ".pkl" else _read(path, caller)
+        if path.suffix == ".pkl":
+            normalise = _pickled(path, caller)
+        else:
+            arrays = read_npz(path, f"{caller}: normalise {path.name}", most=MOST_BYTES)
+            normalise = {key: array if array.ndim else array.item() for key, array in arrays.items()}
     return checked_normalisation(caller, normalise, size)
-
-
-def _read(path: Path, caller: str) -> dict[str, Any]:
-    """The numbers of an .npz; sizes checked before memory is taken, nothing unpickled."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            if len(entries) > 4 or any(entry.file_size > MOST_BYTES for entry in entries):
-                raise InvalidInputError(f"{caller}: {path.name} is too big, must hold mean, var, epsilon and clip")
-            raw = {entry.filename.removesuffix(".npy"): archive.read(entry) for entry in entries}
-        arrays = {key: from_npy(part, read_header(part, len(part), f"{path.name}: {key}")) for key, part in raw.items()}
-        return {key: array if array.ndim else array.item() for key, array in arrays.items()}
-    except InvalidInputError:
-        raise
-    except (*BROKEN_ZIP, DamagedError, OSError, ValueError) as error:
-        raise InvalidInputError(f"{caller}: normalise is {path.name!r}, must be an .npz of numbers: {error}") from None
 
 
 def _pickled(path: Path, caller: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import Normalise, given_normalisation
 from pastmaster.policies.sb3_live import PredictPolicy, live_policy, missing
 from pastmaster.policies.sb3_network import Family, acting_layers, network
-from pastmaster.policies.sb3_zip import Space, read_zip, space_in, space_of
+from pastmaster.policies.sb3_zip import Space, read_model, space_in, space_of
 
 OWN_POLICIES = r"stable_baselines3\.(common|dqn|sac|td3|ppo|a2c|ddpg)\.policies"
 HARMLESS = {
@@ -70,7 +70,7 @@ def load_sb3(
         raise InvalidInputError(f"{caller}: algorithm is {algorithm!r}, must be left out without trust=True")
     if trust:
         return _trusted(Path(path), algorithm, activation, normalise)
-    data, state = read_zip(path, caller)
+    data, state = read_model(path, caller)
     place = f"{caller}: {Path(path).name}"
     family, layers = acting_layers(state, place)
     _check_plain(data, place)
@@ -187,7 +187,7 @@ ALGORITHMS = ("PPO", "A2C", "DQN", "SAC", "TD3", "DDPG")
 
 def _algorithm(path: Path, caller: str) -> str:
     """The algorithm by which a file was saved, as its ``data`` tells."""
-    data = read_zip(path, caller).data
+    data = read_model(path, caller).data
     kwargs = data.get("policy_kwargs")
     if "clip_range" in data:
         return "PPO"

@@ -13,22 +13,21 @@ import math
 import os
 import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import BROKEN_ZIP
+from pastmaster.files import BROKEN_ZIP, read_zip
 
-Array = npt.NDArray[Any]
-
-MOST_DATA = 2**26  # bytes of the JSON
-MOST_TENSORS = 2**30  # bytes of the weights
-UNREADABLE = (*BROKEN_ZIP, ValueError, OSError)
+LIMITS = {"data": 2**26, "policy.pth": 2**30}  # bytes of the JSON and of the weights
+UNREADABLE = (
+    pickle.UnpicklingError, KeyError, TypeError, AttributeError, AssertionError, ValueError, OSError, *BROKEN_ZIP
+)  # fmt: skip
+"""What torch raises on a file that is not its own."""
 
 
 class SavedModel(NamedTuple):
@@ -38,39 +37,22 @@ class SavedModel(NamedTuple):
     state: dict[str, Array]
 
 
-def read_zip(path: str | os.PathLike[str], caller: str) -> SavedModel:
-    """The parts of a Stable-Baselines3 .zip that are data, or a refusal that names the file."""
+def read_model(path: str | os.PathLike[str], caller: str) -> SavedModel:
+    """The parts of a Stable-Baselines3 .zip that are data; anything else is an error that names the file."""
     place = f"{caller}: {Path(path).name}"
     if not Path(path).is_file():
         raise InvalidInputError(f"{caller}: path is {str(path)!r}, must be a file saved by Stable-Baselines3")
+    members = read_zip(path, place, LIMITS)
+    for name in LIMITS:
+        if name not in members:
+            raise InvalidInputError(f"{place} has no {name}, must be saved by a model of Stable-Baselines3")
     try:
-        with zipfile.ZipFile(path) as archive:
-            raw = {name: _member(archive, name, most, place) for name, most in LIMITS.items()}
-    except UNREADABLE as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(f"{place} cannot be read as a zip: {error}") from None
-    try:
-        data = json.loads(raw["data"])
+        data = json.loads(members["data"])
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{place}: data is not JSON: {str(error)[:100]}") from None
     if not isinstance(data, dict):
         raise InvalidInputError(f"{place}: data is a {type(data).__name__}, must be a dict")
-    return SavedModel(data, _tensors(raw["policy.pth"], place))
-
-
-LIMITS = {"data": MOST_DATA, "policy.pth": MOST_TENSORS}
-
-
-def _member(archive: zipfile.ZipFile, name: str, most: int, place: str) -> bytes:
-    """One member; never more of it than it says, which is never more than ``most``."""
-    try:
-        entry = archive.getinfo(name)
-    except KeyError:
-        raise InvalidInputError(f"{place} has no {name}, must be saved by a model of Stable-Baselines3") from None
-    if entry.file_size > most:
-        raise InvalidInputError(f"{place}: {name} has {entry.file_size:,} bytes, must have at most {most:,}")
-    return archive.read(entry)
+    return SavedModel(data, _tensors(members["policy.pth"], place))
 
 
 def _tensors(raw: bytes, place: str) -> dict[str, Array]:
@@ -81,15 +63,10 @@ def _tensors(raw: bytes, place: str) -> dict[str, Array]:
         raise InvalidInputError(f"{place}: reading weights needs torch: pip install torch") from None
     if not raw.startswith(b"PK\x03\x04"):  # torch looks at the beginning, zipfile at the end
         raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone")
+    read_zip(raw, f"{place}: policy.pth", {}, stored=True, kind="an archive of tensors alone")  # as torch writes it
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            sizes = [entry.file_size for entry in archive.infolist()]
-        if sum(sizes) > len(raw):  # torch stores, it never compresses
-            raise InvalidInputError(f"{place}: policy.pth would unpack to {sum(sizes):,} bytes, must not be compressed")
         state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, KeyError, TypeError, AttributeError, AssertionError, *UNREADABLE) as error:
-        if isinstance(error, InvalidInputError):
-            raise
+    except UNREADABLE as error:
         first = str(error).splitlines()[0] if str(error) else repr(error)
         raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone: {first[:200]}") from None
     if not isinstance(state, dict):

@@ -1,11 +1,11 @@
-"""Tasks and policies as records: what is written of them, and how they are made again from it."""
+"""Tasks and policies as records: what is stored of each, and how it is made again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -13,29 +13,40 @@ import numpy as np
 
 from pastmaster import formerly
 from pastmaster.arrays import Array, sealed
+from pastmaster.checks import chosen, is_whole
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
 from pastmaster.tasks import GymTask
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular import ARRAYS, TabularMDP, model_arrays, task_from_arrays
 from pastmaster.values import Bounds
 
 Task = TabularMDP | GymTask
 Stored = Any
-"""A policy as it comes out of a repository: an array, or a ``NetworkPolicy``."""
-MODEL = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
+"""A policy as a repository returns it: an array, or a ``NetworkPolicy``."""
+MODEL = ARRAYS
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 PROVENANCES = ("solved", "learned", "imported")
 
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """What a repository knows of a task besides the task itself.
+    """What a repository stores of a task besides the task itself.
 
-    ``value`` is the worth of its policy of record from its start, ``value_error`` that number's standard error (0 where
-    it is exact), ``bounds`` the least and greatest return of an episode, where a model tells.
+    Attributes
+    ----------
+    id, name, digest
+        The task's id, its name, and the SHA-256 of what it is.
+    kind : {"tabular", "gymnasium"}
+        Whether it is a ``TabularMDP`` or a ``GymTask``.
+    own_policy, policy_of_record : int
+        The ids of the policy it came with, and of the stored policy that is best in it.
+    value, value_error : float
+        The value of the policy of record from the task's start, and its standard error, 0 where it is exact.
+    bounds : Bounds or None
+        The least and the greatest return of an episode, where they are known.
     """
 
     id: int
@@ -56,6 +67,20 @@ class TaskRecord:
         return cls(kind=row["settings"]["kind"], bounds=bounds, **{name: row[name] for name in same})
 
 
+def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
+    """Bounds on the return of an episode in any of the tasks of a repository."""
+    bounds = []
+    for task in tasks:
+        if task.bounds is None:
+            raise RepositoryError(
+                f"task {task.id} is valued without a model: declare bounds on its returns, or its reward_range"
+            )
+        bounds.append(task.bounds)
+    if not bounds:
+        raise RepositoryError(f"{place} holds no tasks yet, so their returns have no bounds")
+    return Bounds.joined(bounds)
+
+
 def task_row(task: Task) -> tuple[Row, dict[str, Array]]:
     """The columns and arrays that hold a task."""
     family = family_of(task) | {"horizon": task.horizon}
@@ -65,10 +90,10 @@ def task_row(task: Task) -> tuple[Row, dict[str, Array]]:
             identity = plain(task.identity, "Repository.add: task")
         except InvalidInputError as error:
             raise InvalidInputError(f"Repository.add: {name} can be used but not stored: {error}") from None
-        told = {"reward_range": task.reward_range, "time_limit": task.time_limit}
-        settings = family | {"kind": "gymnasium"} | identity | plain(told, "Repository.add: task")
+        declared = {"reward_range": task.reward_range, "time_limit": task.time_limit}
+        settings = family | {"kind": "gymnasium"} | identity | plain(declared, "Repository.add: task")
         return {"name": name, "digest": _environment_digest(settings), "settings": settings}, {}
-    arrays = {name: getattr(task, name) for name in MODEL if getattr(task, name) is not None}
+    arrays = model_arrays(task)
     settings = family | {"kind": "tabular", "params": plain(task.params, "Repository.add: task.params")}
     return {"name": name, "digest": _digest(family | {"kind": "tabular"}, arrays), "settings": settings}, arrays
 
@@ -92,18 +117,8 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
     try:
         if settings["kind"] == "gymnasium":
             return _environment_of(row, place)
-        start = np.zeros(len(arrays["next_state"]))
-        start[arrays["start_states"]] = arrays["start_probability"]
-        task = TabularMDP(
-            arrays["next_state"],
-            arrays["reward"],
-            gamma=settings["gamma"],
-            probability=arrays.get("probability"),
-            terminated=arrays["terminated"],
-            start=start,
-            horizon=settings["horizon"],
-            name=row["name"],
-            params=settings["params"],
+        task = task_from_arrays(
+            arrays, gamma=settings["gamma"], horizon=settings["horizon"], name=row["name"], params=settings["params"]
         )
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
@@ -111,8 +126,6 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
         raise
     except (PastmasterError, TypeError, ValueError, IndexError, MemoryError) as error:
         raise DamagedError(f"{place}: is no task: {error}") from None
-    # Probabilities divided by a sum that is 1 but for rounding: what was stored is taken back as it was.
-    task.__setstate__({name: arrays[name] for name in ("probability", "start_probability") if name in arrays})
     if task_row(task)[0]["digest"] != row["digest"]:
         raise DamagedError(f"{place}: its arrays are not those it was stored with")
     return task
@@ -121,7 +134,7 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
 def verify_task(row: Row, arrays: Mapping[str, Array]) -> None:
     """``DamagedError`` unless a record holds the task it was stored with; an environment need not be known here."""
     episodes = row["settings"]["evaluation_episodes"]
-    if episodes is not None and (not isinstance(episodes, int) or episodes < 2):
+    if episodes is not None and not (is_whole(episodes) and episodes >= 2):
         raise DamagedError(f"tasks {row['id']}: evaluation_episodes is {episodes!r}")
     if row["settings"]["kind"] == "tabular":
         task_of(row, arrays)
@@ -140,7 +153,7 @@ def _environment_of(row: Row, place: str) -> GymTask:
     env_id = formerly.current(env_id)
     if env_id not in gym.registry:
         raise RepositoryError(f"{place}: {env_id} is not registered here: import the module that registers it first")
-    # what an older version stored has no range and no limit of its own
+    # an older version stored neither range nor limit
     more = {key: settings[key] for key in ("reward_range", "time_limit", "wrappers") if key in settings}
     try:
         return GymTask(env_id, settings["kwargs"], settings["gamma"], settings["horizon"], name=row["name"], **more)
@@ -149,11 +162,8 @@ def _environment_of(row: Row, place: str) -> GymTask:
 
 
 def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array], Stored]:
-    """The columns and arrays that hold a policy, a table or a network, and the policy as it will come out."""
-    if provenance not in PROVENANCES:
-        raise InvalidInputError(
-            f"Repository.add: provenance is {provenance!r}, must be one of {', '.join(PROVENANCES)}"
-        )
+    """The columns and arrays that hold a policy, a table or a network, and the policy as it will be returned."""
+    chosen("Repository.add", "provenance", provenance, PROVENANCES)
     made = fitting_policy(policy, task, "Repository.add: policy")
     if isinstance(made, NetworkPolicy):
         stored: Stored = made
@@ -192,9 +202,11 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
 
 
 def plain(value: Any, place: str, depth: int = 0) -> Any:
-    """NumPy's numbers and arrays, tuples and mappings as JSON has them, or a refusal."""
+    """NumPy's numbers and arrays, tuples, mappings and settings objects as plain JSON values; others are refused."""
     if depth > DEEPEST:
         raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1) for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):

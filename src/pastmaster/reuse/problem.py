@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from pastmaster import formerly
 from pastmaster.arrays import BoolArray, sealed
 from pastmaster.checks import whole, within
 from pastmaster.errors import InvalidInputError
@@ -23,12 +21,12 @@ from pastmaster.reuse.learner import LearnerSettings
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.gymnasium_table import code_of, step_limit
+from pastmaster.tasks.gymnasium_table import step_limit
+from pastmaster.tasks.identity import spec_data, task_data
 from pastmaster.tasks.simulated import SimulatedTask, simulated
 from pastmaster.tasks.spaces import discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values._kernels import states_met
-from pastmaster.values.cross import outcomes_and_start
 
 Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 
@@ -163,23 +161,13 @@ class Problem:
     def identity(self) -> list[Any] | None:
         """What tells this task from every other; None of code, which cannot be told apart."""
         if self.tabular:
-            return outcomes_and_start(self.task)
+            return task_data(self.task)
         if isinstance(self.task, GymTask):
             try:
-                return ["task", json.dumps(self.task.fingerprint, sort_keys=True)]
+                return ["task", task_data(self.task)[0]]  # the digest has gamma and horizon beside it
             except InvalidInputError:  # a function whose environments cannot be told apart
                 return None
-        if self.spec is None:
-            return None
-        try:
-            return [
-                formerly.digested(self.spec.id),
-                formerly.digested(code_of(self.spec)),
-                json.dumps(self.spec.kwargs, sort_keys=True),
-                self.spec.max_episode_steps,
-            ]
-        except TypeError:
-            return None
+        return None if self.spec is None else spec_data(self.spec)
 
     @cached_property
     def arrays(self) -> tuple[SimulatedTask, kernels.Sources]:

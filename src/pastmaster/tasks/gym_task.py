@@ -16,7 +16,8 @@ from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.tasks.guard import Guarded, Watch, watched
 from pastmaster.tasks.gymnasium_table import code_of, step_limit
-from pastmaster.tasks.identity import (
+from pastmaster.tasks.spaces import described_space, discrete_size
+from pastmaster.tasks.specs import (
     behave_alike,
     check_wrappers,
     identity_of,
@@ -24,7 +25,6 @@ from pastmaster.tasks.identity import (
     plain_wrappers,
     spec_of,
 )
-from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 
 Factory = Callable[..., gym.Env[Any, Any]]

@@ -1,126 +1,37 @@
-"""What tells one environment from every other: Gymnasium's spec of it, as plain JSON values.
+"""All that a task is, as data: what saved results and stored records depend on, in one place.
 
-Only ids that are registered and some of Gymnasium's own wrappers are named, never code: what is stored is data, and
-reading it imports nothing but Gymnasium.
+The names of saved chunks are digests of these lists, so their order and content never change.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping, Sequence
-from types import FunctionType, MethodType
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
-from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.envs.registration import EnvSpec
 
-from pastmaster.errors import InvalidInputError
-
-WRAPPERS = (
-    "ClipAction", "ClipReward", "DelayObservation", "DiscretizeAction", "DiscretizeObservation", "DtypeObservation",
-    "FilterObservation", "FlattenObservation", "FrameStackObservation", "GrayscaleObservation", "MaxAndSkipObservation",
-    "RecordEpisodeStatistics", "RepeatAction", "RescaleAction", "RescaleObservation", "ReshapeObservation",
-    "ResizeObservation", "StickyAction", "TimeAwareObservation", "TimeLimit",
-)  # fmt: skip
-"""Gymnasium's wrappers that carry nothing from episode to episode and touch nothing but the environment."""
-STEPS_COMPARED = 100
+from pastmaster import formerly
+from pastmaster.tasks.gym_task import GymTask
+from pastmaster.tasks.gymnasium_table import code_of
+from pastmaster.tasks.tabular import TabularMDP
 
 
-def plain_arguments(kwargs: Any) -> dict[str, Any]:
-    """The arguments of an environment as JSON has them, or a refusal."""
-    try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(kwargs), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {error}") from None
-    if not _text_keys(kwargs):  # JSON would make texts of them
-        raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")
-    return plain
+def task_data(task: TabularMDP | GymTask) -> list[Any]:
+    """All that values and episodes of a task depend on, as arrays, numbers and texts.
 
-
-def _text_keys(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _text_keys(inner) for key, inner in value.items())
-    return not isinstance(value, list | tuple) or all(map(_text_keys, value))
-
-
-def plain_wrappers(wrappers: Sequence[Any]) -> list[dict[str, Any]]:
-    """Wrappers, as a spec or a stored identity tells them, as JSON has them; any but those known here are refused."""
-    plain = []
-    for wrapper in wrappers:
-        told = wrapper if isinstance(wrapper, Mapping) else vars(wrapper)
-        name, entry, kwargs = (told.get(key) for key in ("name", "entry_point", "kwargs"))
-        known = getattr(gym.wrappers, name) if isinstance(name, str) and name in WRAPPERS else None
-        if known is None or entry != f"{known.__module__}:{known.__name__}":
-            raise InvalidInputError(f"GymTask: {name} is another wrapper, must be one of {', '.join(WRAPPERS)}")
-        if kwargs is None:
-            raise InvalidInputError(f"GymTask: the wrapper {name} does not tell its arguments")
-        plain.append({"name": name, "entry_point": entry, "kwargs": plain_arguments(kwargs)})
-    return plain
-
-
-def check_wrappers(env: gym.Env[Any, Any]) -> None:
-    """Refuse an environment whose episodes depend on those before them, where that is known."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.NormalizeObservation | gym.wrappers.NormalizeReward):
-            raise InvalidInputError(
-                f"GymTask: {type(env).__name__} learns from episode to episode, so that no two are alike, must not be "
-                "around a task: pass its statistics to the policy, load_sb3(..., normalise=...)"
-            )
-        env = env.env
-
-
-def spec_of(env_id: str, wrappers: Sequence[Mapping[str, Any]]) -> EnvSpec:
-    """The registered spec of an id, with wrappers around it."""
-    spec = copy.deepcopy(gym.spec(env_id))
-    spec.additional_wrappers = tuple(WrapperSpec(**wrapper) for wrapper in wrappers)
-    return spec
-
-
-def identity_of(spec: EnvSpec | None) -> dict[str, Any]:
-    """The id, arguments and wrappers that make an environment of this spec again, or a refusal that says why not."""
-    if spec is None:
-        raise InvalidInputError(
-            "GymTask: its function makes environments without a spec: register the environment and pass its id"
-        )
-    if spec.id not in gym.registry or ":" in spec.id:
-        raise InvalidInputError(f"GymTask: its function makes environments of the id {spec.id!r}, not registered here")
-    kwargs, wrappers = plain_arguments(spec.kwargs), plain_wrappers(spec.additional_wrappers)
-    if spec.max_episode_steps != gym.registry[spec.id].max_episode_steps:
-        kwargs["max_episode_steps"] = spec.max_episode_steps
-    return {"env_id": spec.id, "kwargs": kwargs} | ({"wrappers": wrappers} if wrappers else {})
-
-
-def behave_alike(one: gym.Env[Any, Any], other: gym.Env[Any, Any]) -> bool:
-    """Whether two environments have the same spaces and hold the same values, and take the same first steps."""
-    if (one.observation_space, one.action_space) != (other.observation_space, other.action_space):
-        return False
-    if not _alike(vars(one.unwrapped), vars(other.unwrapped)):
-        return False
-    one.action_space.seed(0)
-    seen: list[list[Any]] = [[env.reset(seed=0)[0]] for env in (one, other)]
-    for _ in range(STEPS_COMPARED):
-        action = one.action_space.sample()
-        for env, outcomes in zip((one, other), seen, strict=True):
-            *outcome, _ = env.step(action)
-            outcomes.append(outcome[:2])
-            if outcome[2] or outcome[3]:
-                outcomes.append(env.reset()[0])
-    return _alike(*seen)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two values are equal, of containers all that is in them; of other objects whether they are of one class.
-
-    Functions that an environment was given after it was made are never alike.
+    Of a model its outcomes, discount, start and horizon; of an environment its fingerprint, as JSON, discount and
+    horizon. ``InvalidInputError`` where an environment cannot be told from others.
     """
-    if type(one) is not type(other) or isinstance(one, FunctionType | MethodType):
-        return False
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, bool | int | float | str | bytes | np.ndarray | np.generic | gym.Space):
-        return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else bool(one == other or one != one)
-    return True
+    if isinstance(task, GymTask):
+        return [json.dumps(task.fingerprint, sort_keys=True), task.gamma, task.horizon]
+    outcomes = [task.next_state, task.reward, task.probability, task.terminated]
+    return [*outcomes, task.gamma, task.start_states, task.start_probability, task.horizon]
+
+
+def spec_data(spec: EnvSpec) -> list[Any] | None:
+    """All that an environment of a registered spec depends on; None where its arguments are not plain JSON values."""
+    try:
+        arguments = json.dumps(spec.kwargs, sort_keys=True)
+    except TypeError:
+        return None
+    return [formerly.digested(spec.id), formerly.digested(code_of(spec)), arguments, spec.max_episode_steps]

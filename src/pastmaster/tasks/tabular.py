@@ -19,11 +19,12 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, IntArray, as_array, sealed
+from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, as_array, sealed
 from pastmaster.errors import InvalidInputError
 from pastmaster.tasks.gymnasium_table import arrays_of_table, step_limit
 
 PROBABILITY_TOLERANCE = 1e-9
+ARRAYS = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 
 
 class Model(NamedTuple):
@@ -82,18 +83,16 @@ class TabularMDP:
             raise _refuse(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
         if params is not None and not isinstance(params, Mapping):
             raise _refuse(f"params is {params!r}, must be a mapping or None")
-        self.__setstate__(
+        _fill(
+            self,
             outcomes
             | _checked_start(start, len(outcomes["next_state"]))
             | {"gamma": gamma, "horizon": _checked_horizon(horizon)}
-            | {"name": str(name), "params": dict(params or {})}
+            | {"name": str(name), "params": dict(params or {})},
         )
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for key, value in state.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-            object.__setattr__(self, key, value)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_of, (vars(self),)
 
     @property
     def n_states(self) -> int:
@@ -131,7 +130,12 @@ class TabularMDP:
 
     @classmethod
     def from_gymnasium(
-        cls, env: gym.Env[Any, Any] | str, gamma: float, *, horizon: int | Literal["env"] | None = "env"
+        cls,
+        env: gym.Env[Any, Any] | str,
+        gamma: float,
+        *,
+        horizon: int | Literal["env"] | None = "env",
+        name: str | None = None,
     ) -> TabularMDP:
         """The exact task behind an environment that carries its table ``P`` (FrozenLake, Taxi, CliffWalking, ...).
 
@@ -147,7 +151,8 @@ class TabularMDP:
             raise InvalidInputError(f"from_gymnasium: {env} has no transition table P; give TabularMDP its arrays")
         cap = step_limit(env) if horizon == "env" else horizon
         start = getattr(env.unwrapped, "initial_state_distrib", 0)
-        name = env.spec.id if env.spec else type(env.unwrapped).__name__
+        if name is None:
+            name = env.spec.id if env.spec else type(env.unwrapped).__name__
         params = dict(env.spec.kwargs) if env.spec else {}
         return cls(**arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
 
@@ -166,6 +171,45 @@ class TabularMDP:
             f"TabularMDP({name}{self.n_states} states, {self.n_actions} actions, {kind}, "
             f"gamma={self.gamma:g}, horizon={self.horizon})"
         )
+
+
+def _fill(task: TabularMDP, fields: Mapping[str, Any]) -> None:
+    """Give a new task its fields, arrays read-only."""
+    for name, value in fields.items():
+        object.__setattr__(task, name, sealed(value) if isinstance(value, np.ndarray) else value)
+
+
+def _made_of(fields: Mapping[str, Any]) -> TabularMDP:
+    """A task of fields that were checked when it was first made: how pickles and records give back the same bits."""
+    task = object.__new__(TabularMDP)
+    _fill(task, fields)
+    return task
+
+
+def model_arrays(task: TabularMDP) -> dict[str, Array]:
+    """The arrays of a task by name; a deterministic one has no ``probability``."""
+    return {name: getattr(task, name) for name in ARRAYS if getattr(task, name) is not None}
+
+
+def task_from_arrays(
+    arrays: Mapping[str, Array], *, gamma: float, horizon: int | None, name: str, params: Mapping[str, Any]
+) -> TabularMDP:
+    """The task that ``model_arrays`` gave these arrays of: checked like any other, and the same bit for bit.
+
+    Making a task divides its probabilities by their sum, which is 1 but for rounding. The given ones take their place.
+    """
+    start = np.zeros(len(arrays["next_state"]))
+    start[arrays["start_states"]] = arrays["start_probability"]
+    task = TabularMDP(
+        arrays["next_state"], arrays["reward"], gamma=gamma, probability=arrays.get("probability"),
+        terminated=arrays["terminated"], start=start, horizon=horizon, name=name, params=params,
+    )  # fmt: skip
+    exact = {key: arrays[key] for key in model_arrays(task) if key.endswith("probability")}
+    for key, given in exact.items():
+        made = getattr(task, key)
+        if (given.dtype, given.shape) != (made.dtype, made.shape) or np.abs(given - made).max() > PROBABILITY_TOLERANCE:
+            raise _refuse(f"{key} is not that of a task")
+    return _made_of(vars(task) | exact)
 
 
 def check_alike(tasks: list[TabularMDP], caller: str) -> None:
