@@ -10,8 +10,6 @@ import pytest
 from pastmaster import InvalidInputError, TabularMDP, cross_values, evaluate, return_bounds, solve
 from pastmaster.domains import coloured_grid, surveillance
 
-ONE = TabularMDP([[0]], [[1.0]], gamma=0.9)
-
 
 def serpentine(size: int, gamma: float) -> TabularMDP:
     """A maze of one path, row by row to and fro, from the first cell of it to the last, which pays 1."""
@@ -102,7 +100,6 @@ def test_a_repository_has_a_task_of_every_sequence():
         (lambda: TabularMDP([[0]], [[1.0]], gamma=0.9).to_gymnasium("human"), "render_mode is 'human'"),
         (lambda: coloured_grid.task((0.1, 0.2), seed=None), "seed is None"),
         (lambda: surveillance.repository(6, 2, rng=0, n_sequences=6), "rng is 0"),
-        (lambda: evaluate(ONE, solve(ONE)), "pass solution.policy"),
     ],
 )  # fmt: skip
 def test_natural_slips_are_named(call, message):

@@ -11,7 +11,20 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from pastmaster import InvalidInputError, TabularMDP, domains, solve
+from pastmaster import (
+    InvalidInputError,
+    Repository,
+    TabularMDP,
+    cross_values,
+    domains,
+    estimate_cross_values,
+    evaluate,
+    policy_distance,
+    return_bounds,
+    solve,
+    transfer,
+)
+from pastmaster.policies import Policy, TablePolicy
 
 
 def lowest_best(Q: np.ndarray, tolerance: float) -> np.ndarray:
@@ -353,5 +366,45 @@ def test_a_wrong_tol_is_refused(tol):
 
 @pytest.mark.parametrize("mdp", [None, [[0]], "FrozenLake-v1"])
 def test_only_tasks_can_be_solved(mdp):
-    with pytest.raises(InvalidInputError, match=rf"solve: mdp is a {type(mdp).__name__}, must be a TabularMDP"):
+    with pytest.raises(InvalidInputError, match=rf"solve: task is a {type(mdp).__name__}, must be a TabularMDP"):
         solve(mdp)
+
+
+# A solution is a policy
+
+SIX = [reference.random_mdp(np.random.default_rng(i), 6, 3, 2, horizon=20) for i in range(3)]
+
+
+def test_a_solution_acts_as_its_table():
+    solution = solve(SIX[0])
+    assert isinstance(solution, TablePolicy)
+    assert isinstance(solution, Policy)
+    assert solution.n_states == 6
+    assert solution.act([3, 0]).tolist() == solution.policy[[3, 0]].tolist()
+
+
+def test_solutions_are_valued_as_their_tables():
+    solutions = [solve(task) for task in SIX]
+    tables = [solution.policy for solution in solutions]
+    assert np.array_equal(evaluate(SIX[0], solutions[1]), evaluate(SIX[0], tables[1]))
+    U = cross_values(SIX, solutions)
+    assert np.array_equal(U, cross_values(SIX, tables))
+    assert np.array_equal(policy_distance(U), policy_distance(cross_values(SIX)))
+    estimates = [
+        estimate_cross_values(SIX, policies, budget=60, rng=np.random.default_rng(0)).mean
+        for policies in (solutions, tables)
+    ]
+    assert np.array_equal(*estimates)
+
+
+def test_solutions_are_sources_and_are_stored(tmp_path):
+    solutions = [solve(task) for task in SIX]
+    chosen = {"episodes": 20, "bounds": return_bounds(SIX)}
+    runs = [
+        transfer(SIX[0], sources, rng=np.random.default_rng(0), **chosen)
+        for sources in (solutions[1:], [solution.policy for solution in solutions[1:]])
+    ]
+    assert np.array_equal(runs[0].returns, runs[1].returns)
+    with Repository(tmp_path / "tasks.db") as repository:
+        repository.add(SIX[0], solutions[0])
+        assert np.array_equal(repository.policies()[0], solutions[0].policy)

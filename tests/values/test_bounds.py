@@ -9,7 +9,18 @@ import pytest
 import reference
 from hypothesis import given, strategies as st
 
-from pastmaster import Bounds, InvalidInputError, TabularMDP, domains, evaluate, model_difference, return_bounds, solve
+from pastmaster import (
+    Bounds,
+    GymTask,
+    InvalidInputError,
+    TabularMDP,
+    domains,
+    evaluate,
+    model_difference,
+    return_bounds,
+    solve,
+)
+from pastmaster.values import checked_bounds, task_bounds
 
 FOREVER = 400  # steps after which 0.9^n is below 1e-18 of what came before
 
@@ -153,7 +164,7 @@ def test_bounds_have_names_and_a_span():
 
 @pytest.mark.parametrize("kind", ["tight", None, "EXACT", 1])
 def test_an_unknown_kind_is_refused(kind):
-    with pytest.raises(InvalidInputError, match=r"return_bounds: kind is .*, must be 'exact' or 'paper'"):
+    with pytest.raises(InvalidInputError, match=r"return_bounds: kind is .*, must be one of 'exact', 'paper'"):
         return_bounds(TabularMDP([[0]], [[0]], gamma=0.9), kind=kind)
 
 
@@ -272,3 +283,70 @@ def test_tasks_that_do_not_belong_together_are_refused():
         model_difference(one, TabularMDP([[0]], [[0]], gamma=0.5))
     with pytest.raises(InvalidInputError, match=r"model_difference: tasks\[1\] is a NoneType"):
         model_difference(one, None)
+
+
+# Tasks without a model
+
+
+def cart_pole(**settings):
+    return GymTask("CartPole-v1", **{"gamma": 0.5, "horizon": 3} | settings)
+
+
+def test_black_boxes_with_known_rewards_have_bounds():
+    """1 to 3 steps of a reward within the range: at least r, at most 1.75 r, and the other way round below 0."""
+    for rewards, expected in (((1.0, 1.0), (1.0, 1.75)), ((-2.0, 4.0), (-3.5, 7.0)), ((-2.0, -1.0), (-3.5, -1.0))):
+        task = cart_pole(reward_range=rewards)
+        bounds = return_bounds(task)
+        assert bounds == pytest.approx(expected, abs=1e-6)
+        assert bounds.lower <= expected[0] <= expected[1] <= bounds.upper
+        assert bounds == task_bounds(task) == return_bounds([task])
+        assert return_bounds(task, kind="paper") == (2 * rewards[0], 2 * rewards[1])
+
+
+def test_bounds_of_models_and_black_boxes_together_are_the_union():
+    model, box = TabularMDP([[0]], [[-1.0]], gamma=0.5), cart_pole(reward_range=(1.0, 1.0))
+    alone = [return_bounds(model), return_bounds(box)]
+    assert return_bounds([model, box]) == Bounds.joined(alone) == (alone[0].lower, alone[1].upper)
+    assert return_bounds([box, model], kind="paper") == (-2.0, 2.0)
+
+
+def test_an_environment_with_a_table_is_bounded_as_its_model_unless_a_range_is_declared():
+    box = GymTask("FrozenLake-v1", gamma=0.9)
+    for kind in ("exact", "paper"):
+        assert return_bounds(box, kind=kind) == return_bounds(box.table, kind=kind)
+    assert return_bounds(GymTask("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 2.0)), kind="paper").upper > 19
+
+
+@pytest.mark.parametrize("kind", ["exact", "paper"])
+def test_a_task_whose_rewards_are_unknown_is_named_with_the_remedy(kind):
+    known, unknown = cart_pole(reward_range=(1.0, 1.0)), cart_pole(name="my poles")
+    assert task_bounds(unknown) is None
+    with pytest.raises(InvalidInputError, match=r"tasks\[1\] is my poles, .*GymTask\(\.\.\., reward_range=\("):
+        return_bounds([known, unknown], kind=kind)
+
+
+def test_black_boxes_of_other_kinds_are_refused():
+    known = cart_pole(reward_range=(1.0, 1.0))
+    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[1\]\.gamma is 0\.8, must be 0\.5 as in"):
+        return_bounds([known, cart_pole(reward_range=(1.0, 1.0), gamma=0.8)])
+    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[1\] is a str, must be a TabularMDP or a Gym"):
+        return_bounds([known, "CartPole-v1"])
+    undiscounted = cart_pole(reward_range=(1.0, 1.0), gamma=1.0)
+    assert return_bounds(undiscounted).upper == pytest.approx(3.0)
+    with pytest.raises(InvalidInputError, match="gamma is 1, must be below 1"):
+        return_bounds(undiscounted, kind="paper")
+
+
+# Bounds that a person gives
+
+
+def test_given_bounds_are_two_finite_numbers_in_order():
+    assert checked_bounds("f", [0, np.float32(2)]) == Bounds(0.0, 2.0)
+    for wrong in (3, (1,), (1, 2, 3), ("a", 1), None, (1, 0), (1, 1), (0, np.inf), (np.nan, 1), (0, 10**400)):
+        with pytest.raises(InvalidInputError, match=r"^f: bounds is .*, must be"):
+            checked_bounds("f", wrong)
+
+
+def test_equal_bounds_get_a_span_of_one():
+    assert Bounds(2.0, 2.0).with_span() == (2.0, 3.0)
+    assert Bounds(2.0, 2.5).with_span() == (2.0, 2.5)

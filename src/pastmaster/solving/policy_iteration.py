@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.arrays import FloatArray, IntArray, sealed
+from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.solving import _kernels as kernels
@@ -30,12 +31,24 @@ MAX_ITERATIONS = 10**6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution(TablePolicy):
-    """The canonical optimal policy [S] of a task and its value [S], the horizon aside: ``evaluate`` honours it.
+    """The canonical optimal policy of a task and its value, without the step cap: ``evaluate`` respects ``horizon``.
 
     It is a policy: pass it wherever one is wanted.
 
-    ``value`` is within ``error_bound`` of the policy's value and of the best possible, in every state.
-    ``converged`` says that ``error_bound`` is at most ``tol`` times the largest |value| or |reward|.
+    Attributes
+    ----------
+    value : ndarray of float, [S]
+        Within ``error_bound`` of the policy's value and of the best possible one, in every state.
+    policy : ndarray of int, [S]
+        The action of each state.
+    start_value : float
+        The expected value of the start.
+    converged : bool
+        Whether ``error_bound`` is at most ``tol`` times the largest |value| or |reward|.
+    iterations : int
+        Sweeps over the states and rounds of policy iteration.
+    error_bound : float
+        The certificate.
     """
 
     value: FloatArray
@@ -57,26 +70,49 @@ class Solution(TablePolicy):
         )
 
 
-def solve(mdp: TabularMDP, *, tol: float = 1e-9) -> Solution:
-    """Solve a task to relative accuracy ``tol``; among equally good actions the policy takes the lowest.
+def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
+    """The best policy of a task, to relative accuracy ``tol``; among equally good actions it takes the lowest.
 
     Two actions are equally good when their values differ by less than ``tol * (1 - gamma) / 2``, or rounding's
     16 EPS / (1 - gamma), of the size of what they are summed from: so scaling the rewards changes nothing.
+
+    Parameters
+    ----------
+    task : TabularMDP
+        The task; its horizon is not used.
+    tol : float
+        The relative accuracy, above 0 and below 1.
+
+    Returns
+    -------
+    Solution
+        The policy, its value and a bound on the error.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``task`` is no ``TabularMDP``, or ``tol`` is out of range.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5)
+    >>> solution = pastmaster.solve(task)
+    >>> solution.policy.tolist(), solution.value.tolist()
+    ([1, 0], [3.0, 4.0])
     """
-    if not isinstance(mdp, TabularMDP):
-        raise InvalidInputError(f"solve: mdp is a {type(mdp).__name__}, must be a TabularMDP")
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating) or not 0 < tol < 1:
+    if not isinstance(task, TabularMDP):
+        raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP")
+    if not (is_number(tol) and 0 < tol < 1):
         raise InvalidInputError(f"solve: tol is {tol!r}, must be a positive number below 1")
-    model = mdp.model()
-    largest = mdp.largest_reward()
-    value, policy, iterations, error_bound = kernels.solve_model(*model, largest, mdp.gamma, tol, MAX_ITERATIONS)
+    largest = task.largest_reward()
+    solved = kernels.solve_model(*task.model(), largest, task.gamma, tol, MAX_ITERATIONS)
+    value, policy, iterations, error_bound = solved
     scale = max(float(np.abs(value).max()), largest)
-    for array in (value, policy):
-        array.setflags(write=False)
     return Solution(
-        value=value,
-        policy=policy,
-        start_value=float(mdp.start_probability @ value[mdp.start_states]),
+        value=sealed(value),
+        policy=sealed(policy),
+        start_value=float(task.start_probability @ value[task.start_states]),
         converged=bool(error_bound <= tol * scale),
         iterations=iterations,
         error_bound=error_bound,

@@ -103,14 +103,16 @@ def reached_values(reward, next_state, weight, gamma, horizon, starts, chances, 
             for k in range(n_outcomes):
                 w[i, k] = weight[s, policy[s], k]
                 n[i, k] = local[next_state[s, policy[s], k]] if w[i, k] > 0.0 else i
+        if horizon < 0:
+            value = np.zeros(size)
+            chain_value(r[:size], n[:size], w[:size], gamma, value)
+        else:
+            value = capped_value(r[:size], n[:size], w[:size], horizon)
         for i in range(len(starts)):
             mass[local[starts[i]]] = chances[i]
-        if horizon < 0:
-            out[j] = start_value(r[:size], n[:size], w[:size], gamma, mass[:size])
-        else:
-            out[j] = finite_start_value(r[:size], n[:size], w[:size], horizon, mass[:size])
         for i in range(size):
-            local[states[i]] = -1
+            out[j] += mass[i] * value[i]
+            mass[i], local[states[i]] = 0.0, -1
 
 
 @kernel
@@ -137,27 +139,6 @@ def reaches_reward(reward, next_state, weight, starts, policy, seen, queue):
     for i in range(size):
         seen[queue[i]] = -1
     return paid
-
-
-@kernel
-def states_met(next_state, weight, starts):
-    """Which states an episode can visit, whatever is done [S]."""
-    n_states = len(next_state)
-    met, queue, size, i = np.zeros(n_states, np.bool_), np.empty(n_states, np.int32), 0, 0
-    for start in starts:
-        met[start] = True
-        queue[size] = start
-        size += 1
-    while i < size:
-        for a in range(next_state.shape[1]):
-            for k in range(next_state.shape[2]):
-                following = next_state[queue[i], a, k]
-                if weight[queue[i], a, k] > 0.0 and not met[following]:
-                    met[following] = True
-                    queue[size] = following
-                    size += 1
-        i += 1
-    return met
 
 
 @kernel
@@ -188,20 +169,19 @@ def reach(next_state, weight, starts, policy, local, states, stack, tried):
 
 
 @kernel
-def start_value(reward, next_state, weight, gamma, mass):
-    """sum_i mass_i V_i over a small chain without horizon; empties ``mass``."""
-    value = np.zeros(len(reward))
-    chain_value(reward, next_state, weight, gamma, value)
-    total = 0.0
-    for i in range(len(reward)):
-        total += mass[i] * value[i]
-        mass[i] = 0.0
-    return total
+def states_met(next_state, weight, starts):
+    """Which states an episode can visit, whatever is done [S]."""
+    n_states = len(next_state)
+    local, policy = np.full(n_states, -1, np.int32), np.zeros(n_states, np.int32)
+    states, stack, tried = np.empty(n_states, np.int32), np.empty(n_states, np.int32), np.empty(n_states, np.int32)
+    shape = (n_states, 1, next_state.shape[1] * next_state.shape[2])
+    reach(next_state.reshape(shape), weight.reshape(shape), starts, policy, local, states, stack, tried)
+    return local >= 0
 
 
 @kernel
-def finite_start_value(reward, next_state, weight, horizon, mass):
-    """sum_i mass_i V_i over a small chain whose episodes last ``horizon`` steps; empties ``mass``.
+def capped_value(reward, next_state, weight, horizon):
+    """V of every state of a chain whose episodes last at most ``horizon`` steps.
 
     Outcome by outcome, the first two together, so that the inner loop has no branch. Two steps alike end it early.
     """
@@ -212,19 +192,35 @@ def finite_start_value(reward, next_state, weight, horizon, mass):
             target[k, i], chance[k, i] = next_state[i, k], weight[i, k]
     value, following = np.zeros(size), np.zeros(size)
     for h in range(horizon):
+        value, following = following, value
         for i in range(size):
             value[i] = reward[i] + chance[0, i] * following[target[0, i]] + chance[1, i] * following[target[1, i]]
         for k in range(2, n_outcomes):
             for i in range(size):
                 value[i] += chance[k, i] * following[target[k, i]]
-        value, following = following, value
         if h % 16 == 0 and np.abs(value - following).max() == 0.0:
             break
-    total = 0.0
-    for i in range(size):
-        total += mass[i] * following[i]
-        mass[i] = 0.0
-    return total
+    return value
+
+
+@kernel
+def extreme_returns(reward, next_state, terminated, gamma, horizon):
+    """The largest return from each state in at most ``horizon`` steps, over all choices of arrays [S, choices]."""
+    n_states, n_choices = next_state.shape
+    value, following = np.zeros(n_states), np.zeros(n_states)
+    for _ in range(horizon):
+        value, following = following, value
+        moved = False
+        for s in range(n_states):
+            best = -np.inf
+            for c in range(n_choices):
+                v = reward[s, c] + (0.0 if terminated[s, c] else gamma * following[next_state[s, c]])
+                best = max(best, v)
+            moved |= best != following[s]
+            value[s] = best
+        if not moved:
+            break
+    return value
 
 
 @kernel

@@ -1,27 +1,45 @@
-"""Bounds on the return of an episode, and the paper's distance of two models."""
+"""Bounds on the discounted return of an episode: how they follow from tasks, and the check of those a person gives.
+
+Also the paper's distance of two models, which bounds how much the values of a policy differ between two tasks.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, sealed
-from pastmaster.checks import listed
+from pastmaster.arrays import BoolArray, FloatArray, IntArray, sealed
+from pastmaster.checks import chosen, listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.solving import _kernels as kernels
+from pastmaster.solving import _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.tabular import Model, TabularMDP, check_alike
-from pastmaster.values import _kernels as cross_kernels
+from pastmaster.values import _kernels as kernels
 
-ROUNDING = 1e-9  # relative: more than rounding can carry a sum of rewards beyond its bound
+ROUNDING = 1e-9  # relative: more than rounding can move a sum of rewards beyond its bound
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest discounted return an episode can have."""
+    """The least and the greatest discounted return that an episode can have.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The two ends.
+    span : float
+        B, their distance.
+
+    Examples
+    --------
+    >>> from pastmaster import Bounds
+    >>> Bounds(-1.0, 3.0).span
+    4.0
+    """
 
     lower: float
     upper: float
@@ -32,49 +50,102 @@ class Bounds(NamedTuple):
         return self.upper - self.lower
 
     def with_span(self) -> Bounds:
-        """The same, of a span of 1 where it is 0: a selector must have one, and any will do where nothing differs."""
+        """The same bounds, or 1 apart where they are equal: a selector divides by the span."""
         return self if self.lower < self.upper else Bounds(self.lower, self.lower + 1.0)
 
+    @classmethod
+    def joined(cls, bounds: Iterable[Bounds]) -> Bounds:
+        """The narrowest bounds that include all of these, of which there is at least one."""
+        lower, upper = zip(*bounds, strict=True)
+        return cls(min(lower), max(upper))
 
-def return_bounds(tasks: TabularMDP | Iterable[TabularMDP], *, kind: Literal["exact", "paper"] = "exact") -> Bounds:
-    """Bounds on the discounted return of one episode of any policy in any of the tasks.
 
-    "exact": over every action and possible outcome, termination and the horizon included, rounded outwards by what
-    rounding can add to a simulated return. "paper": R_min / (1 - gamma) and R_max / (1 - gamma), which bound episodes
-    that never end, or that end where rewards have both signs.
-    Differs from the paper: its bounds are far wider than any return of a task whose episodes end.
+def return_bounds(
+    tasks: TabularMDP | GymTask | Iterable[TabularMDP | GymTask], *, kind: Literal["exact", "paper"] = "exact"
+) -> Bounds:
+    """Bounds on the discounted return of one episode, of any policy in any of the tasks.
+
+    Selectors and the cost of a clustering need them. Take them over all tasks of a family, not from a new task alone.
+    Differs from the paper: its bounds ("paper") are far wider than any return of a task whose episodes end.
+
+    Parameters
+    ----------
+    tasks : TabularMDP, GymTask or iterable of these
+        One task or many, with the same gamma.
+    kind : {"exact", "paper"}
+        "exact": over every action and possible outcome, with termination and horizon (see ``task_bounds``). "paper":
+        R_min / (1 - gamma) and R_max / (1 - gamma), right for episodes that never end.
+
+    Returns
+    -------
+    Bounds
+        They hold to the last bit: the effect of rounding on a simulated return is included.
+
+    Raises
+    ------
+    InvalidInputError
+        If a ``GymTask`` has no known range of rewards: give it ``reward_range``.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.TabularMDP([[0, 0]], [[1.0, 3.0]], terminated=[[False, True]], gamma=0.5)
+    >>> lower, upper = pastmaster.return_bounds(task)
+    >>> round(lower, 6), round(upper, 6)
+    (2.0, 3.0)
     """
-    tasks = [tasks] if isinstance(tasks, TabularMDP) else listed(tasks, "return_bounds: tasks")
-    check_alike(tasks, "return_bounds")
-    if kind == "paper":
-        rate = 1.0 / (1.0 - tasks[0].gamma)
-        lowest, highest = min(_paid(t).min() for t in tasks), max(_paid(t).max() for t in tasks)
-        return Bounds(float(lowest * rate), float(highest * rate))
-    if kind != "exact":
-        raise InvalidInputError(f"return_bounds: kind is {kind!r}, must be 'exact' or 'paper'")
-    bounds = [_exact_bounds(task) for task in tasks]
-    return Bounds(min(b.lower for b in bounds), max(b.upper for b in bounds))
+    family = _checked_family(tasks)
+    find = task_bounds if chosen("return_bounds", "kind", kind, ("exact", "paper")) == "exact" else _paper_bounds
+    found = [find(task) for task in family]
+    for index, (task, bounds) in enumerate(zip(family, found, strict=True)):
+        if bounds is None:
+            raise InvalidInputError(
+                f"return_bounds: tasks[{index}] is {task.name}, whose rewards have no known range, "
+                "must be made with GymTask(..., reward_range=(least, greatest))"
+            )
+    return Bounds.joined(bounds for bounds in found if bounds is not None)
 
 
 def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
-    """Bounds on the discounted return of an episode of one task; None where nothing tells the rewards of a step.
+    """Bounds on the discounted return of an episode of one task; None where the range of its rewards is not known.
 
-    Of a model they are exact. Of a ``GymTask`` with rewards in a known range an episode has 1 to ``horizon`` steps: the
-    bounds are the least and the greatest of r (1 + gamma + ... + gamma^(n - 1)) for n = 1 and n = horizon, rounded
-    outward. Where an environment has a table ``P`` and no range is declared they are exact again.
+    Of a model they are exact; so they are of an environment with a table ``P``, unless ``reward_range`` is given. Of a
+    ``GymTask`` with rewards in a known range an episode has 1 to ``horizon`` steps: the bounds are the least and the
+    greatest of r (1 + gamma + ... + gamma^(n - 1)) for n = 1 and n = horizon, rounded outwards.
+
+    Examples
+    --------
+    >>> from pastmaster import GymTask
+    >>> from pastmaster.values import task_bounds
+    >>> lower, upper = task_bounds(GymTask("CartPole-v1", gamma=0.5, horizon=2, reward_range=(1.0, 1.0)))
+    >>> lower, round(upper, 6)
+    (1.0, 1.5)
+    >>> task_bounds(GymTask("CartPole-v1")) is None
+    True
     """
-    if isinstance(task, TabularMDP):
-        return _exact_bounds(task)
-    if task.reward_range is None and task.table is not None:
-        return _exact_bounds(task.table)
-    if task.known_rewards is None:
+    model = _model_of(task)
+    if model is not None:
+        return _exact_bounds(model)
+    rewards = _rewards(task)
+    if rewards is None:
         return None
     steps = float(np.sum(task.gamma ** np.arange(task.horizon or 1)))
-    (least, most), outward = task.known_rewards, 1.0 + ROUNDING
+    (least, most), outward = rewards, 1.0 + ROUNDING
     return Bounds(
         least if least >= 0 else least * steps * outward,
         most if most <= 0 else most * steps * outward,
     )
+
+
+def checked_bounds(caller: str, bounds: Any) -> Bounds:
+    """Bounds as a person gives them: two finite numbers, the lower one first."""
+    try:
+        lower, upper = (math.nan if isinstance(end, str) else float(end) for end in bounds)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
+    if not (math.isfinite(upper - lower) and lower < upper):
+        raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
+    return Bounds(lower, upper)
 
 
 def model_difference(one: TabularMDP, other: TabularMDP) -> float:
@@ -83,6 +154,27 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     No policy's value differs by more between the two tasks, in any state. R are expected rewards.
     Differs from the paper: R_max is the largest |R|, without which negative rewards break the lemma, and ending the
     episode counts as one more state.
+
+    Parameters
+    ----------
+    one, other : TabularMDP
+        Two tasks with the same states, actions, gamma and horizon.
+
+    Returns
+    -------
+    float
+        The distance, 0 for equal models.
+
+    Raises
+    ------
+    InvalidInputError
+        If the tasks differ in their states, actions, gamma or horizon.
+
+    Examples
+    --------
+    >>> from pastmaster import TabularMDP, model_difference
+    >>> model_difference(TabularMDP([[0]], [[1.0]], gamma=0.5), TabularMDP([[0]], [[3.0]], gamma=0.5))
+    8.0
     """
     from scipy import sparse
 
@@ -105,17 +197,49 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     return float((apart + one.gamma * largest_reward * moved) / (1.0 - one.gamma) ** 2)
 
 
-def _paid(task: TabularMDP) -> FloatArray:
-    """The rewards of outcomes that can happen."""
-    return task.reward if task.probability is None else task.reward[task.probability > 0]
+def _checked_family(tasks: Any) -> list[Any]:
+    """One task or many as a list. They share gamma and, if all are models, states and actions."""
+    family: list[Any] = [tasks] if isinstance(tasks, TabularMDP | GymTask) else listed(tasks, "return_bounds: tasks")
+    if not any(isinstance(task, GymTask) for task in family):
+        check_alike(family, "return_bounds")
+    for index, task in enumerate(family):
+        place = f"return_bounds: tasks[{index}]"
+        if not isinstance(task, TabularMDP | GymTask):
+            raise InvalidInputError(f"{place} is a {type(task).__name__}, must be a TabularMDP or a GymTask")
+        if task.gamma != family[0].gamma:
+            raise InvalidInputError(f"{place}.gamma is {task.gamma}, must be {family[0].gamma} as in tasks[0]")
+    return family
 
 
-def _choices(task: TabularMDP) -> tuple[FloatArray, IntArray, npt.NDArray[np.bool_]]:
+def _model_of(task: TabularMDP | GymTask) -> TabularMDP | None:
+    """The model to take bounds from, if there is one; a declared range of rewards goes before a table."""
+    if isinstance(task, TabularMDP):
+        return task
+    return task.table if task.reward_range is None else None
+
+
+def _rewards(task: TabularMDP | GymTask) -> tuple[float, float] | None:
+    """The least and the greatest reward of a step that can happen, where it is known."""
+    model = _model_of(task)
+    if model is None:
+        return task.known_rewards if isinstance(task, GymTask) else None
+    paid = model.reward if model.probability is None else model.reward[model.probability > 0]
+    return float(paid.min()), float(paid.max())
+
+
+def _paper_bounds(task: TabularMDP | GymTask) -> Bounds | None:
+    if task.gamma == 1.0:
+        raise InvalidInputError("return_bounds: gamma is 1, must be below 1 for the paper's bounds")
+    rewards, rate = _rewards(task), 1.0 / (1.0 - task.gamma)
+    return None if rewards is None else Bounds(rewards[0] * rate, rewards[1] * rate)
+
+
+def _choices(task: TabularMDP) -> tuple[FloatArray, IntArray, BoolArray]:
     """Reward, next state and end [S, A * K] of all that can happen in an episode.
 
     An impossible outcome repeats a possible one; a state that no episode reaches pays 0 and ends it.
     """
-    met = cross_kernels.states_met(*task.model()[1:], task.start_states)[:, None]
+    met = kernels.states_met(*task.model()[1:], task.start_states)[:, None]
     if task.probability is None:
         return np.where(met, task.reward, 0.0), task.next_state, task.terminated | ~met
     possible = task.probability > 0
@@ -130,29 +254,27 @@ def _choices(task: TabularMDP) -> tuple[FloatArray, IntArray, npt.NDArray[np.boo
 def _exact_bounds(task: TabularMDP) -> Bounds:
     """Extreme returns: U_h(s) = max or min over a and possible k of [r + gamma (1 - terminated) U_{h-1}(s')]."""
     reward, next_state, terminated = _choices(task)
-    extremes = []
+    largest, extremes = float(np.abs(reward).max()), []
     for sign in (-1.0, 1.0):
         if task.horizon is None:
             weight = np.where(terminated, 0.0, task.gamma)[:, :, None]
             model = Model.of(sign * reward, next_state[:, :, None], weight)
-            largest = float(np.abs(reward).max())
-            value, _, _, error = kernels.solve_model(*model, largest, task.gamma, 1e-9, MAX_ITERATIONS)
+            value, _, _, error = solving_kernels.solve_model(*model, largest, task.gamma, 1e-9, MAX_ITERATIONS)
         else:
-            choices = (sealed(next_state), sealed(sign * reward), sealed(terminated))
-            value = kernels.extreme_returns(*choices, task.gamma, task.horizon)
-            error = 0.0
-        extremes.append(sign * float(value[task.start_states].max() + error + _return_rounding(task, reward)))
+            choices = (sealed(sign * reward), sealed(next_state), sealed(terminated))
+            value, error = kernels.extreme_returns(*choices, task.gamma, task.horizon), 0.0
+        extremes.append(sign * float(value[task.start_states].max() + error + _return_rounding(task, largest)))
     lower, upper = extremes
     # a sum of rewards of one sign keeps that sign, however it is rounded
     return Bounds(max(lower, 0.0) if reward.min() >= 0 else lower, min(upper, 0.0) if reward.max() <= 0 else upper)
 
 
-def _return_rounding(task: TabularMDP, reward: FloatArray) -> float:
-    """How far rounding can carry a return summed step by step from its exact value.
+def _return_rounding(task: TabularMDP, largest: float) -> float:
+    """How far rounding can move a return, summed step by step from rewards up to ``largest``, from its exact value.
 
     The n-th term is off by (n + 2) EPS of itself, since gamma^n is a product; each of the steps that still move the
     sum rounds it once more. After ln(EPS) / ln(gamma) steps terms vanish below the rounding of the sum.
     """
     rate = 1.0 / (1.0 - task.gamma)
     steps = 40.0 * rate if task.horizon is None else min(40.0 * rate, task.horizon)
-    return float(np.abs(reward).max() * rate * (steps + rate + 4.0) * kernels.EPS)
+    return largest * rate * (steps + rate + 4.0) * solving_kernels.EPS

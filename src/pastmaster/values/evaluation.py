@@ -1,4 +1,4 @@
-"""One policy in one task: checked, valued in every state; and from cross values to distances."""
+"""The value of one policy in one task, and the distance of policies from their cross values."""
 
 from __future__ import annotations
 
@@ -9,34 +9,87 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies.policy import checked_policy
-from pastmaster.solving import _kernels as kernels
+from pastmaster.policies.policy import TablePolicy, checked_policy
+from pastmaster.solving import _kernels as solving_kernels
 from pastmaster.tasks.tabular import Model, TabularMDP
+from pastmaster.values import _kernels as kernels
 
 
-def evaluate(mdp: TabularMDP, policy: npt.ArrayLike) -> FloatArray:
-    """V^pi [S]: the value of a policy in every state, over ``mdp.horizon`` steps or for ever.
+def evaluate(task: TabularMDP, policy: TablePolicy | npt.ArrayLike) -> FloatArray:
+    """V^pi [S]: the exact value of a policy in every state, over ``task.horizon`` steps or for ever.
 
-    ``policy`` is [S], an action for each state, or [S, A], their probabilities.
+    Parameters
+    ----------
+    task : TabularMDP
+        The task.
+    policy : TablePolicy, Solution or array_like
+        An action for each state [S], or the probabilities of the actions [S, A].
+
+    Returns
+    -------
+    ndarray of float, [S]
+        The expected discounted return from each state.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``task`` is no ``TabularMDP`` or the policy does not fit it; the message names the state.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5)
+    >>> pastmaster.evaluate(task, [1, 0])
+    array([3., 4.])
     """
-    if not isinstance(mdp, TabularMDP):
-        raise InvalidInputError(f"evaluate: mdp is a {type(mdp).__name__}, must be a TabularMDP")
-    model, actions = under_policy(mdp.model(), checked_policy(policy, mdp.n_states, mdp.n_actions, "evaluate: policy"))
-    value = np.zeros(mdp.n_states)
-    chain = kernels.chain_of(*model, actions)
-    if mdp.horizon is None:
-        kernels.chain_value(*chain, mdp.gamma, value)
+    if not isinstance(task, TabularMDP):
+        raise InvalidInputError(f"evaluate: task is a {type(task).__name__}, must be a TabularMDP")
+    table = checked_policy(policy, task.n_states, task.n_actions, "evaluate: policy")
+    model, actions = under_policy(task.model(), table)
+    chain = solving_kernels.chain_of(*model, actions)
+    value = np.zeros(task.n_states)
+    if task.horizon is None:
+        solving_kernels.chain_value(*chain, task.gamma, value)
     else:
-        kernels.finite_value(*chain, mdp.horizon, value)
+        value = kernels.capped_value(*chain, task.horizon)
     return value
 
 
 def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | None = None) -> FloatArray:
     """d_V [N, N] from cross values, or the regret matrix [N, M] if ``directed``; never negative.
 
-    ``paired`` says that policy j is task j's own, so that the regret is U[i, i] - U[i, j]; otherwise it is
-    max_k U[i, k] - U[i, j]. By default a square U is paired.
+    It says what a task loses under the policy of another, which is what a clustering keeps small.
     Differs from the paper: a regret below 0 (a learned policy, a step cap) counts as 0.
+
+    Parameters
+    ----------
+    U : array_like, [N, M]
+        The value of policy j in task i, as ``cross_values`` returns it.
+    directed : bool
+        True: the regret of task i under policy j. False: the larger regret of the two directions.
+    paired : bool, optional
+        True: policy j is task j's own, so the regret is U[i, i] - U[i, j]. False: it is max_k U[i, k] - U[i, j]. By
+        default a square U is paired.
+
+    Returns
+    -------
+    ndarray of float, [N, N] or [N, M]
+        The distances.
+
+    Raises
+    ------
+    InvalidInputError
+        If U is not a matrix of finite numbers, or not square where it must be.
+
+    Examples
+    --------
+    >>> from pastmaster import policy_distance
+    >>> policy_distance([[5.0, 3.0], [1.0, 2.0]])
+    array([[0., 2.],
+           [2., 0.]])
+    >>> policy_distance([[5.0, 3.0], [1.0, 2.0]], directed=True)
+    array([[0., 2.],
+           [1., 0.]])
     """
     matrix = as_array(U, "policy_distance: U", "iuf").astype(np.float64, copy=False)
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -45,18 +98,14 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidInputError(f"policy_distance: U[{i}, {j}] is {matrix[i, j]}, must be finite")
     square = matrix.shape[0] == matrix.shape[1]
-    if paired is None:
-        paired = square
+    paired = square if paired is None else paired
     if not square and (paired or not directed):
         raise InvalidInputError(
             f"policy_distance: U has shape {matrix.shape}, must be square unless directed=True and paired is not set"
         )
     own = np.diagonal(matrix) if paired else matrix.max(axis=1)
     regret: FloatArray = np.maximum(0.0, own[:, None] - matrix)
-    if directed:
-        return regret
-    symmetric: FloatArray = np.maximum(regret, regret.T)
-    return symmetric
+    return regret if directed else np.maximum(regret, regret.T)
 
 
 def under_policy(model: Model, policy: npt.NDArray[Any]) -> tuple[Model, IntArray]:
