@@ -12,8 +12,8 @@ import pastmaster
 PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
     "errors", "formerly", "arrays", "files", "checks", "generators", "compiled", "figures", "parallel", "environments",
-    "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "repository", "continual",
-    "domains", "demo", "experiments", "report", "cli",
+    "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "testing", "repository",
+    "continual", "domains", "experiments", "report", "cli",
 )  # fmt: skip
 
 
@@ -66,10 +66,18 @@ def test_kernels_need_only_the_decorator():
         assert imported(path.read_text()) <= allowed, path
 
 
-def test_importing_pastmaster_draws_nothing_and_registers_the_environments():
+HEAVY = (
+    "alembic", "cloudpickle", "dask", "joblib", "llvmlite", "matplotlib", "numba", "pandas", "plotly", "ray", "rich",
+    "scipy", "sqlalchemy", "stable_baselines3", "torch",
+)  # fmt: skip
+"""Packages that take long to import: they are loaded by what uses them."""
+
+
+@pytest.mark.parametrize("module", ["pastmaster", "pastmaster.cli"])
+def test_importing_loads_nothing_heavy_and_registers_the_environments(module):
     script = (
-        "import sys, pastmaster.cli, gymnasium\n"
-        "assert 'matplotlib' not in sys.modules\n"
+        f"import sys, {module}, gymnasium\n"
+        f"assert not (heavy := [name for name in {HEAVY} if name in sys.modules]), heavy\n"
         "print(sorted(name for name in gymnasium.registry if name.startswith('pastmaster/')))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)

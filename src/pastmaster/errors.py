@@ -25,3 +25,7 @@ class DamagedError(RepositoryError):
 
 class TaskError(PastmasterError, RuntimeError):
     """The environment of a task raised, hung, or returned what it must not; the message names it."""
+
+
+class ContractError(PastmasterError, AssertionError):
+    """A task, policy, learner or selector breaks its contract; ``pastmaster.testing`` found it."""

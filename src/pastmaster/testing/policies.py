@@ -1,0 +1,125 @@
+"""The contract of a policy, as a function that anyone can run."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.arrays import Array
+from pastmaster.checks import whole
+from pastmaster.errors import ContractError, InvalidInputError
+from pastmaster.parallel import transport
+from pastmaster.policies.batch import batch, is_random
+from pastmaster.policies.convert import as_policy
+from pastmaster.tasks import GymTask, TabularMDP
+
+OBSERVATIONS = 16
+
+
+def check_policy(
+    policy: Any,
+    task: TabularMDP | GymTask | gym.Env[Any, Any] | tuple[gym.Space[Any], gym.Space[Any]],
+    *,
+    seed: int = 0,
+) -> None:
+    """Check that a policy keeps its contract on observations drawn from the space of a task.
+
+    It checks that ``act`` gives one action of the action space to each observation, that it gives the same actions to
+    the same observations (of a random policy: and the same uniform numbers), alone, in a batch and in another order,
+    that it changes no observation, and that the policy can be sent to another process and acts the same there.
+    Actions that are floats may differ by rounding from batch to batch.
+
+    Parameters
+    ----------
+    policy : Policy, array, function or Stable-Baselines3 model
+        Anything that is taken for a policy.
+    task : TabularMDP, GymTask, gymnasium.Env or a pair of spaces
+        Where it acts: a task, an environment, or ``(observation_space, action_space)``.
+    seed : int
+        The seed of the observations.
+
+    Raises
+    ------
+    ContractError
+        What is wrong, and the likely cause.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> from pastmaster.testing import check_policy
+    >>> spaces = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(2)
+    >>> check_policy(lambda x: int(x[0] > 0), spaces)
+    >>> check_policy(lambda x: 2, spaces)
+    Traceback (most recent call last):
+    pastmaster.errors.ContractError: check_policy: act gives the action 2, must be in Discrete(2)
+    """
+    observing, acting = _spaces(task)
+    acts = as_policy(policy, "check_policy: policy")
+    rng = np.random.default_rng(whole("check_policy", "seed", seed, at_least=0))
+    observing.seed(seed)
+    observations = [observing.sample() for _ in range(OBSERVATIONS)]
+    uniforms = rng.random(OBSERVATIONS)
+    actions = _actions(acts, observations, uniforms)
+    for action in actions:
+        if not acting.contains(action.astype(acting.dtype) if isinstance(acting, gym.spaces.Box) else action):
+            raise ContractError(f"check_policy: act gives the action {action}, must be in {acting}")
+    order = rng.permutation(OBSERVATIONS)
+    singly = [_actions(acts, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
+    copied = pickle.loads(_pickled(acts))
+    for other, place, cause in (
+        (_actions(acts, observations, uniforms), "a second call", "does it draw at random, or remember calls?"),
+        (singly, "batches of one", "does it mix the rows of a batch, or remember calls?"),
+        (
+            _actions(acts, [observations[i] for i in order], uniforms[order])[np.argsort(order)],
+            "another order", "does it mix the rows of a batch, or remember calls?",
+        ),
+        (_actions(copied, observations, uniforms), "a pickled copy", "does pickling lose part of it?"),
+    ):  # fmt: skip
+        if not _agree(actions, np.asarray(other)):
+            raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
+
+
+def _spaces(task: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Copies of the two spaces of a task."""
+    if isinstance(task, TabularMDP):
+        return gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
+    pair = (task.observation_space, task.action_space) if isinstance(task, GymTask | gym.Env) else task
+    if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(space, gym.Space) for space in pair)):
+        raise InvalidInputError(f"check_policy: task is {task!r}, must be a task, an environment or a pair of spaces")
+    return copy.deepcopy(pair)
+
+
+def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
+    """The actions of a policy, one to each observation, which it leaves as they are."""
+    given = batch(copy.deepcopy(observations))
+    before = copy.deepcopy(given)
+    try:
+        actions = np.asarray(policy.act(given, *([uniforms] if is_random(policy) else [])))
+    except Exception as error:  # of whatever kind: it is the policy's
+        raise ContractError(
+            f"check_policy: act raises {error!r} on {len(observations)} observations of the space"
+        ) from error
+    if actions.shape[:1] != (len(observations),):
+        raise ContractError(
+            f"check_policy: act gives actions of shape {actions.shape} for {len(observations)} observations, must be "
+            f"[{len(observations)}, ...]: observations come in batches"
+        )
+    if isinstance(given, np.ndarray) and not np.array_equal(given, before):
+        raise ContractError("check_policy: act changes its observations, must work on a copy")
+    return actions
+
+
+def _pickled(policy: Any) -> bytes:
+    try:
+        return transport.packed(policy)
+    except InvalidInputError as error:
+        raise ContractError(f"check_policy: it cannot be sent to another process: {error.__cause__}") from error
+
+
+def _agree(one: Array, other: Array) -> bool:
+    exact = one.dtype.kind in "iub" and other.dtype.kind in "iub"
+    return one.shape == other.shape and bool((one == other).all() if exact else np.allclose(one, other, 1e-4, 1e-6))

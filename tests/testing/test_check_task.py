@@ -1,0 +1,174 @@
+"""``check_task`` passes tasks that keep the contract, and names what the broken ones break."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from reference import random_mdp
+
+from pastmaster import GymTask, InvalidInputError, TabularMDP
+from pastmaster.errors import ContractError
+from pastmaster.testing import check_task
+
+
+class Walk(gym.Env):
+    """A random walk in a box; each way to break the contract is a class of its own below."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.action_space = gym.spaces.Box(-1, 1, (2,), np.float64)
+        self.position, self.steps = np.zeros(2), 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position, self.steps = self.np_random.normal(size=2), 0
+        return self.position.copy(), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.position = self.position + action + self.np_random.normal(size=2)
+        return self.position.copy(), self.reward(), False, self.steps == 20, {}
+
+    def reward(self):
+        return float(np.tanh(self.position[0]))
+
+
+class GlobalChance(Walk):
+    def reward(self):
+        return float(np.random.default_rng().random())
+
+
+class Remembers(Walk):
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episodes += 1
+        return super().reset(seed=seed)
+
+    def reward(self):
+        return float(self.episodes)
+
+
+class OneBuffer(Walk):
+    def step(self, action):
+        self.steps += 1
+        self.position += action
+        return self.position, 0.0, False, self.steps == 20, {}
+
+
+class ClipsInPlace(Walk):
+    def step(self, action):
+        action *= 0.5
+        return super().step(action)
+
+
+class NotANumber(Walk):
+    def reward(self):
+        return float("nan")
+
+
+class Raises(Walk):
+    def step(self, action):
+        raise KeyError("lost")
+
+
+class LosesState(Walk):
+    scale = 1.0
+
+    def reward(self):
+        return self.scale
+
+
+class Unpickled:
+    """Makes environments of another scale once it has been sent to a worker."""
+
+    __name__ = "Unpickled"
+    scale = 1.0
+
+    def __call__(self):
+        env = LosesState()
+        env.scale = self.scale
+        return env
+
+    def __reduce__(self):
+        return _changed, ()
+
+
+def _changed():
+    made = Unpickled()
+    made.scale = 2.0
+    return made
+
+
+def box(env, **options):
+    return GymTask(env, gamma=0.9, horizon=20, **options)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "pastmaster/CartPole-v0", "FrozenLake-v1", "Pendulum-v1"])
+def test_good_environments_pass(env_id):
+    check_task(GymTask(env_id))
+
+
+def test_good_tasks_pass():
+    rng = np.random.default_rng(0)
+    check_task(random_mdp(rng, 8, 3, 2), seed=3, episodes=2)
+    check_task(TabularMDP([[0, 0]], [[0.0, 1.0]], gamma=0.5))
+    check_task(box(Walk, reward_range=(-1.0, 1.0)))
+
+
+BROKEN = {
+    "global chance": (GlobalChance, r"seed 2 gives another episode in .*draw from a generator other than self\.np_ran"),
+    "remembers": (Remembers, "keep something from one episode to the next"),
+    "one buffer": (OneBuffer, "step changes observations that it returned before: return a copy"),
+    "clips in place": (ClipsInPlace, "step changes its action, .* it must work on a copy"),
+    "not a number": (NotANumber, r"step returned the reward nan, must be a finite number, in NotANumber"),
+    "raises": (Raises, r"step raised KeyError\('lost'\), in Raises"),
+    "loses its state": (Unpickled(), "in an environment of a pickled copy of the task"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_environments_are_named(case):
+    env, message = BROKEN[case]
+    with pytest.raises(ContractError, match=f"^check_task: .*{message}") as raised:
+        check_task(box(env))
+    assert isinstance(raised.value, AssertionError)
+
+
+def test_rewards_beyond_their_range_are_named():
+    with pytest.raises(ContractError, match=r"the reward \S+, must be within -0\.1 \.\. 0\.1: .*wider reward_range"):
+        check_task(box(Walk, reward_range=(-0.1, 0.1)))
+
+
+def test_lanes_that_differ_are_named(monkeypatch):
+    from pastmaster.domains.cart_pole import CartPoleVectorEnv
+
+    step = CartPoleVectorEnv.step
+
+    def halved(self, actions):
+        observations, rewards, *rest = step(self, actions)
+        return observations, 0.5 * rewards, *rest
+
+    monkeypatch.setattr(CartPoleVectorEnv, "step", halved)
+    with pytest.raises(ContractError, match="step 1 of its vector environment differs from single environments"):
+        check_task(GymTask("pastmaster/CartPole-v0"))
+
+
+def test_a_model_that_was_changed_is_named():
+    writable, leaky = (random_mdp(np.random.default_rng(0), 5, 2, 2) for _ in range(2))
+    object.__setattr__(writable, "reward", np.array(writable.reward))
+    with pytest.raises(ContractError, match="reward can be written to, must be read-only"):
+        check_task(writable)
+    wrong = 0.9 * leaky.probability
+    wrong.setflags(write=False)
+    object.__setattr__(leaky, "probability", wrong)
+    with pytest.raises(ContractError, match=r"probability\[0, 0\] sums to 0\.9, must be 1"):
+        check_task(leaky)
+
+
+def test_what_is_no_task_is_refused():
+    with pytest.raises(InvalidInputError, match=r"check_task: task is .*, must be a TabularMDP or a GymTask"):
+        check_task(Walk())
+    with pytest.raises(InvalidInputError, match="check_task: episodes is 0, must be"):
+        check_task(box(Walk), episodes=0)
