@@ -79,7 +79,7 @@ def quantecon_times(mdp: TabularMDP, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def crossing() -> Iterator[Row]:
-    tasks, _ = surveillance.repository(100, 2, rng=np.random.default_rng(0), n_sequences=7)
+    tasks = surveillance.family(100, 2, rng=np.random.default_rng(0), n_sequences=7)
     yield crossing_row("cross values, 100 surveillance tasks", tasks, dense=False, sample=2, goal=1000)
     tasks = windy_corridor.family(horizon=None)
     yield crossing_row("cross values, 100 windy corridors, no horizon", tasks, dense=True, sample=400, goal=50)
@@ -104,8 +104,8 @@ def growth() -> Iterator[Row]:
         code = (
             "import resource, time, numpy as np, pastmaster\n"
             "from pastmaster.domains import surveillance as s\n"
-            "pastmaster.cross_values(s.repository(2, 2, rng=np.random.default_rng(1), n_sequences=1)[0], n_jobs=2)\n"
-            f"tasks, _ = s.repository({n_tasks}, 2, rng=np.random.default_rng(0), n_sequences={n_tasks // 8})\n"
+            "pastmaster.cross_values(s.family(2, 2, rng=np.random.default_rng(1), n_sequences=1), n_jobs=2)\n"
+            f"tasks = s.family({n_tasks}, 2, rng=np.random.default_rng(0), n_sequences={n_tasks // 8})\n"
             "begun = time.perf_counter()\n"
             "pastmaster.cross_values(tasks, n_jobs=2)\n"
             "took = time.perf_counter() - begun\n"

@@ -31,7 +31,7 @@ def run() -> None:
 
 def adding(folder: Path) -> list[Row]:
     """The median time of 20 adds at each size, in a process that has the others in memory, and in one that has not."""
-    tasks, _ = surveillance.repository(SIZES[-1], 2, rng=np.random.default_rng(0), n_sequences=200)
+    tasks = surveillance.family(SIZES[-1], 2, rng=np.random.default_rng(0), n_sequences=200)
     place = folder / "adding.db"
     lines, medians, whole = [], {}, 0.0
     with Repository(place) as repository:
@@ -136,7 +136,7 @@ def stream(folder: Path) -> None:
     first: dict[str, ContinualRun] = {}
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
-        drawn, _ = surveillance.repository(STREAM, 2, rng=rng, n_sequences=16)
+        drawn = surveillance.family(STREAM, 2, rng=rng, n_sequences=16)
         tasks = [drawn[i] for i in rng.permutation(STREAM)]
         for k, (name, options) in enumerate(AGENTS.items()):
             begun = time.perf_counter()

@@ -88,8 +88,10 @@ def surveilled(n_tasks: int, n_targets: int, n_sequences: int) -> list[Repositor
     found = []
     for index in range(REPOSITORIES):
         rng = np.random.default_rng([2026, n_tasks, index])
-        tasks, sequences = surveillance.repository(n_tasks, n_targets, rng=rng, n_sequences=n_sequences)
-        drawn = np.unique(sequences, axis=0)[rng.integers(n_sequences, size=TARGETS // REPOSITORIES)]
+        tasks = surveillance.family(n_tasks, n_targets, rng=rng, n_sequences=n_sequences)
+        drawn = np.unique(surveillance.group_sequences(tasks), axis=0)[
+            rng.integers(n_sequences, size=TARGETS // REPOSITORIES)
+        ]
         locations = surveillance.groups()[drawn, rng.integers(4, size=drawn.shape)]
         found.append(Repository.of(tasks, [surveillance.task(place) for place in locations.tolist()], rng))
     return found

@@ -187,7 +187,7 @@ def test_a_wrong_table_of_weights_is_refused(weights):
 
 @pytest.mark.parametrize("size", [1, 0, -3, 2.5, None])
 def test_a_wrong_size_is_refused(size):
-    with pytest.raises(InvalidInputError, match=r"size is .*, must be at least 2"):
+    with pytest.raises(InvalidInputError, match=r"size is .*, must be a whole number, at least 2"):
         coloured_grid.task([0.5, 0.5], size=size)
 
 
@@ -196,3 +196,18 @@ def test_what_a_task_refuses_is_refused():
         coloured_grid.task([0.5, 0.5], gamma=1.0)
     with pytest.raises(InvalidInputError, match="horizon is 0"):
         coloured_grid.family([[0.5, 0.5]], horizon=0)
+
+
+def test_new_tasks_have_weights_of_the_generator_and_the_settings_asked_for(seed):
+    settings = {"size": 4, "seed": 3, "gamma": 0.8, "horizon": 50}
+    found = coloured_grid.new_tasks(5, rng=np.random.default_rng(seed), **settings)
+    expected = coloured_grid.family(np.random.default_rng(seed).random((5, 2)), **settings)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.gamma, one.horizon, one.params) == (0.8, 50, other.params)
+        assert np.array_equal(one.reward, other.reward)
+
+
+@pytest.mark.parametrize("n_tasks", [0, -1, 2.5, True])
+def test_a_wrong_number_of_new_tasks_is_refused(rng, n_tasks):
+    with pytest.raises(InvalidInputError, match=r"coloured_grid\.new_tasks: n_tasks is .*, must be a whole number"):
+        coloured_grid.new_tasks(n_tasks, rng=rng)

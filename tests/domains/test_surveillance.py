@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 
-from pastmaster import InvalidInputError, evaluate, solve
+from pastmaster import InvalidInputError, TabularMDP, evaluate, solve
 from pastmaster.domains import surveillance
 
 NORTH, EAST, SOUTH, WEST, SURVEIL = range(5)
@@ -181,15 +181,14 @@ def test_the_complex_domain_may_send_the_agent_to_the_hub():
     assert solve(surveillance.task([26], complex=True)).start_value == pytest.approx(near, abs=1e-9)
 
 
-# The repository
+# The family
 
 
 @pytest.mark.parametrize("complex", [False, True])
 @pytest.mark.parametrize(("n_tasks", "n_targets", "n_sequences"), [(20, 1, 8), (40, 2, 6), (10, 3, 5), (3, 4, 2)])
 def test_tasks_follow_their_group_sequences(rng, complex, n_tasks, n_targets, n_sequences):
-    tasks, group_sequences = surveillance.repository(
-        n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=complex
-    )
+    tasks = surveillance.family(n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=complex)
+    group_sequences = surveillance.group_sequences(tasks)
     assert len(tasks) == n_tasks
     assert group_sequences.shape == (n_tasks, n_targets)
     assert len(np.unique(group_sequences, axis=0)) <= n_sequences
@@ -206,19 +205,18 @@ def test_tasks_follow_their_group_sequences(rng, complex, n_tasks, n_targets, n_
     ("n_tasks", "n_targets", "n_sequences", "complex"), [(64, 1, 16, False), (96, 2, 6, False), (50, 2, 2, True)]
 )
 def test_all_members_are_taken_where_as_many_are_asked_for(rng, n_tasks, n_targets, n_sequences, complex):
-    tasks, group_sequences = surveillance.repository(
-        n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=complex
-    )
+    tasks = surveillance.family(n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=complex)
+    group_sequences = surveillance.group_sequences(tasks)
     chosen, counts = np.unique(group_sequences, axis=0, return_counts=True)
     assert len(chosen) == n_sequences
     assert (counts == (5 if complex else 4) ** n_targets).all()
     assert len({tuple(task.params["sequence"]) for task in tasks}) == n_tasks
 
 
-def test_the_same_seed_gives_the_same_repository_and_another_seed_another(seed):
+def test_the_same_seed_gives_the_same_family_and_another_seed_another(seed):
     def sequences(of_seed: int) -> list[list[int]]:
-        tasks, groups = surveillance.repository(12, 2, rng=np.random.default_rng(of_seed), n_sequences=4)
-        return [task.params["sequence"] for task in tasks] + groups.tolist()
+        tasks = surveillance.family(12, 2, rng=np.random.default_rng(of_seed), n_sequences=4)
+        return [task.params["sequence"] for task in tasks] + surveillance.group_sequences(tasks).tolist()
 
     assert sequences(seed) == sequences(seed)
     assert sequences(seed) != sequences(seed + 1)
@@ -227,17 +225,17 @@ def test_the_same_seed_gives_the_same_repository_and_another_seed_another(seed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"n_targets": 0}, r"n_targets is 0, must be in 1\.\.4"),
+        ({"n_targets": 0}, r"n_targets is 0, must be a whole number, in 1\.\.4"),
         ({"n_targets": 5}, r"n_targets is 5"),
-        ({"n_sequences": 0}, r"n_sequences is 0, must be in 1\.\.240"),
+        ({"n_sequences": 0}, r"n_sequences is 0, must be a whole number, in 1\.\.240"),
         ({"n_sequences": 241}, r"n_sequences is 241"),
-        ({"n_tasks": 0}, r"n_tasks is 0, must be in 2\.\.32"),
-        ({"n_tasks": 33}, r"n_tasks is 33, must be in 2\.\.32"),
+        ({"n_tasks": 0}, r"n_tasks is 0, must be a whole number, in 2\.\.32"),
+        ({"n_tasks": 33}, r"n_tasks is 33, must be a whole number, in 2\.\.32"),
     ],
 )
-def test_a_repository_that_cannot_be_is_refused(rng, changed, message):
-    with pytest.raises(InvalidInputError, match="repository: " + message):
-        surveillance.repository(**({"n_tasks": 8, "n_targets": 2, "n_sequences": 2} | changed), rng=rng)
+def test_a_family_that_cannot_be_is_refused(rng, changed, message):
+    with pytest.raises(InvalidInputError, match=r"surveillance\.family: " + message):
+        surveillance.family(**({"n_tasks": 8, "n_targets": 2, "n_sequences": 2} | changed), rng=rng)
 
 
 # The environment
@@ -287,8 +285,8 @@ def test_the_text_picture_shows_agent_targets_and_stand_ins():
     [
         ([], False, r"sequence has 0 v-locations, must have 1 to 4"),
         ([0, 1, 2, 3, 4], False, r"sequence has 5 v-locations"),
-        ([5, 64], False, r"sequence\[1\] is 64, must be a v-location in 0\.\.63"),
-        ([5, 80], True, r"sequence\[1\] is 80, must be a v-location in 0\.\.79"),
+        ([5, 64], False, r"sequence\[1\] is 64, must be a whole number, in 0\.\.63"),
+        ([5, 80], True, r"sequence\[1\] is 80, must be a whole number, in 0\.\.79"),
         ([-1], False, r"sequence\[0\] is -1"),
         ([1.0], False, r"sequence\[0\] is 1\.0"),
         (["a"], False, r"sequence\[0\] is 'a'"),
@@ -307,10 +305,10 @@ def test_numpy_integers_are_locations():
 
 @pytest.mark.parametrize("complex", [False, True])
 def test_new_tasks_are_of_the_same_sequences_and_none_of_the_old_where_there_are_others(rng, complex):
-    tasks, sequences = surveillance.repository(30, 2, rng=rng, n_sequences=3, complex=complex)
-    found = surveillance.new_tasks(tasks, sequences, 12, rng=rng, complex=complex)
+    tasks = surveillance.family(30, 2, rng=rng, n_sequences=3, complex=complex)
+    found = surveillance.new_tasks(tasks, 12, rng=rng)
     size = 5 if complex else 4
-    known = {tuple(row) for row in sequences.tolist()}
+    known = {tuple(row) for row in surveillance.group_sequences(tasks).tolist()}
     old = {tuple(task.params["sequence"]) for task in tasks}
     drawn = [tuple(task.params["sequence"]) for task in found]
     assert len(set(drawn)) == 12
@@ -319,9 +317,35 @@ def test_new_tasks_are_of_the_same_sequences_and_none_of_the_old_where_there_are
     assert all(task.params["complex"] is complex for task in found)
 
 
-def test_where_the_repository_holds_all_tasks_new_ones_come_from_it(rng):
-    tasks, sequences = surveillance.repository(32, 2, rng=rng, n_sequences=2)
-    found = surveillance.new_tasks(tasks, sequences, 10, rng=rng)
+def test_where_all_tasks_are_known_new_ones_come_from_them(rng):
+    tasks = surveillance.family(32, 2, rng=rng, n_sequences=2)
+    found = surveillance.new_tasks(tasks, 10, rng=rng)
     assert {tuple(t.params["sequence"]) for t in found} <= {tuple(t.params["sequence"]) for t in tasks}
-    with pytest.raises(InvalidInputError, match=r"new_tasks: count is 33, must be in 1\.\.32"):
-        surveillance.new_tasks(tasks, sequences, 33, rng=rng)
+    with pytest.raises(InvalidInputError, match=r"new_tasks: n_tasks is 33, must be a whole number, in 1\.\.32"):
+        surveillance.new_tasks(tasks, 33, rng=rng)
+
+
+def test_the_settings_of_a_family_are_those_of_its_tasks_and_of_new_ones(rng):
+    settings = {"gamma": 0.8, "horizon": 50, "escape_ends": False}
+    tasks = surveillance.family(6, 2, rng=rng, n_sequences=2, complex=True, **settings)
+    streamed = surveillance.stream(6, 2, rng=rng, n_sequences=2, complex=True, **settings)
+    for one in [*tasks, *streamed, *surveillance.new_tasks(tasks, 6, rng=rng)]:
+        expected = surveillance.task(one.params["sequence"], True, **settings)
+        assert (one.gamma, one.horizon, one.params) == (0.8, 50, expected.params)
+        assert np.array_equal(one.terminated, expected.terminated)
+
+
+def test_a_longer_stream_begins_with_a_shorter_one(seed):
+    short, long = (
+        [task.name for task in surveillance.stream(n, 2, rng=np.random.default_rng(seed), n_sequences=3)]
+        for n in (5, 20)
+    )
+    assert long[:5] == short
+    assert len(set(long)) == 20
+
+
+def test_tasks_of_another_domain_have_no_group_sequences():
+    other = TabularMDP([[0]], [[0.0]], gamma=0.9, name="mine")
+    for call in (surveillance.group_sequences, lambda tasks: surveillance.new_tasks(tasks, 1, rng=None)):
+        with pytest.raises(InvalidInputError, match=r"group_sequences: tasks\[0\] is .*mine.*, must be a task of this"):
+            call([other])

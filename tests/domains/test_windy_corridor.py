@@ -197,11 +197,11 @@ def test_the_text_picture_shows_agent_wind_and_goal():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"goal": 10}, r"goal is 10, must be a corridor in 0\.\.9"),
+        ({"goal": 10}, r"goal is 10, must be a whole number, in 0\.\.9"),
         ({"goal": -1}, r"goal is -1"),
         ({"goal": 2.5}, r"goal is 2\.5"),
         ({"goal": "north"}, r"goal is 'north'"),
-        ({"wind": 1.1}, r"wind is 1\.1, must be a probability"),
+        ({"wind": 1.1}, r"wind is 1\.1, must be in 0 \.\. 1"),
         ({"wind": -0.1}, r"wind is -0\.1"),
         ({"wind": np.nan}, r"wind is nan"),
         ({"wind": "strong"}, r"wind is 'strong'"),
@@ -214,3 +214,32 @@ def test_the_text_picture_shows_agent_wind_and_goal():
 def test_wrong_settings_are_refused(arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         windy_corridor.task(**({"goal": 0, "wind": 0.0} | arguments))
+
+
+def test_new_tasks_have_the_settings_asked_for_and_other_winds_than_the_family(rng):
+    settings = {"corridor": 2, "gamma": 0.8, "horizon": 50, "terminating": True}
+    found = windy_corridor.new_tasks(40, rng=rng, **settings)
+    for one in found:
+        goal, wind = one.params["goal"], one.params["wind"]
+        assert 0 <= wind <= 0.9
+        expected = windy_corridor.task(goal, wind, **settings)
+        assert (one.gamma, one.horizon, one.params) == (0.8, 50, expected.params)
+        assert np.array_equal(one.probability, expected.probability)
+    assert len({one.params["wind"] for one in found}) == 40
+    assert len({one.params["goal"] for one in found}) > 3
+
+
+def test_new_tasks_depend_on_the_generator_alone(seed):
+    first, again, other = (
+        [task.name for task in windy_corridor.new_tasks(3, rng=np.random.default_rng(s))]
+        for s in (seed, seed, seed + 1)
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize("n_tasks", [0, -1, 2.5, True])
+def test_a_wrong_number_of_new_tasks_is_refused(rng, n_tasks):
+    with pytest.raises(InvalidInputError, match=r"windy_corridor\.new_tasks: n_tasks is .*, must be a whole number"):
+        windy_corridor.new_tasks(n_tasks, rng=rng)
+    with pytest.raises(InvalidInputError, match=r"windy_corridor\.new_tasks: rng is 'x'"):
+        windy_corridor.new_tasks(1, rng="x")

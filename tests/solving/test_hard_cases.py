@@ -83,10 +83,10 @@ def test_rows_that_nearly_sum_to_one_are_made_to():
     assert evaluate(task, [[1.0 + 5e-10]])[0] == pytest.approx(1e4, rel=1e-10)
 
 
-def test_a_repository_has_a_task_of_every_sequence():
+def test_a_family_has_a_task_of_every_sequence():
     for seed in range(20):
-        _, sequences = surveillance.repository(6, 2, rng=np.random.default_rng(seed), n_sequences=6)
-        assert len(np.unique(sequences, axis=0)) == 6
+        tasks = surveillance.family(6, 2, rng=np.random.default_rng(seed), n_sequences=6)
+        assert len(np.unique(surveillance.group_sequences(tasks), axis=0)) == 6
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_repository_has_a_task_of_every_sequence():
         (lambda: TabularMDP.from_gymnasium(3, 0.9), "env is 3"),
         (lambda: TabularMDP([[0]], [[1.0]], gamma=0.9).to_gymnasium("human"), "render_mode is 'human'"),
         (lambda: coloured_grid.task((0.1, 0.2), seed=None), "seed is None"),
-        (lambda: surveillance.repository(6, 2, rng=0, n_sequences=6), "rng is 0"),
+        (lambda: surveillance.family(6, 2, rng=0, n_sequences=6), "rng is 0"),
     ],
 )  # fmt: skip
 def test_natural_slips_are_named(call, message):

@@ -20,7 +20,7 @@ from pastmaster import (
     return_bounds,
     solve,
 )
-from pastmaster.values import checked_bounds, task_bounds
+from pastmaster.values.bounds import checked_bounds, task_bounds
 
 FOREVER = 400  # steps after which 0.9^n is below 1e-18 of what came before
 

@@ -15,37 +15,62 @@ import numpy.typing as npt
 from gymnasium.envs.classic_control import cartpole
 from gymnasium.utils import seeding
 
+from pastmaster.arrays import Array
 from pastmaster.checks import is_finite, whole
+from pastmaster.environments import CART_POLE_STEPS as STEPS
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng
 from pastmaster.tasks import GymTask
 
-STEPS = 500
 GAMMA = 0.99
 GRAVITY, LENGTH, FORCE = (1.6, 25.0), (0.05, 2.0), (5.0, 10.0)  # the family's ranges
 START = 0.05  # a start is uniform within this of 0, in all four coordinates
 
 
-def family(n: int, *, rng: np.random.Generator) -> list[GymTask]:
-    """``n`` variants: gravity from the Moon's to Jupiter's, poles from a pencil to a mast, motors of either direction.
+def family(n_tasks: int, *, rng: np.random.Generator, gamma: float = GAMMA, horizon: int = STEPS) -> list[GymTask]:
+    """``n_tasks`` variants drawn at random, so that each call gives new ones; the settings are those of ``task``.
 
-    Gravity, length and force are drawn evenly on a logarithmic scale, the motor's direction by a coin. What a policy
-    must do differs most with the direction and the length: what balances a mast drops a pencil.
+    Gravity from the Moon's to Jupiter's, poles from a pencil to a mast, motors of either direction: the first three
+    evenly on a logarithmic scale, the direction by a coin. What a policy must do differs most with the direction and
+    the length: what balances a mast drops a pencil.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.domains import cart_pole
+    >>> cart_pole.family(2, rng=np.random.default_rng(0))[0].name
+    'cart-pole, gravity 9.22, length 0.135, force 5.14'
     """
-    n = whole("cart_pole.family", "n", n, at_least=1)
-    checked_rng("cart_pole.family", rng)
+    caller = "cart_pole.family"
+    n_tasks, rng = whole(caller, "n_tasks", n_tasks, at_least=1), checked_rng(caller, rng)
     low, high = np.log([GRAVITY, LENGTH, FORCE]).T
-    drawn = np.exp(low + (high - low) * rng.random((n, 3)))
-    wired = rng.choice([-1, 1], n)
-    return [task(gravity, length, force * way) for (gravity, length, force), way in zip(drawn, wired, strict=True)]
+    drawn = np.exp(low + (high - low) * rng.random((n_tasks, 3)))
+    drawn[:, 2] *= rng.choice([-1, 1], n_tasks)
+    return [task(*parameters, gamma=gamma, horizon=horizon) for parameters in drawn]
 
 
-def task(gravity: float, length: float, force_mag: float) -> GymTask:
-    """One variant as a black box, its parameters rounded to three digits."""
+def task(gravity: float, length: float, force_mag: float, *, gamma: float = GAMMA, horizon: int = STEPS) -> GymTask:
+    """One variant as a black box.
+
+    Parameters
+    ----------
+    gravity, length, force_mag : float
+        In m/s^2, half the length of the pole in m, and the push in N; rounded to three digits.
+    gamma, horizon
+        The discount, and the step cap of an episode, at most 500.
+
+    Examples
+    --------
+    >>> from pastmaster.domains import cart_pole
+    >>> task = cart_pole.task(1.6, 0.5, -10.0)
+    >>> task.name, task.gamma, task.horizon
+    ('cart-pole, gravity 1.6, length 0.5, force -10', 0.99, 500)
+    """
+    horizon = whole("cart_pole.task", "horizon", horizon, at_least=1, at_most=STEPS)
     parameters = {"gravity": gravity, "length": length, "force_mag": force_mag}
     rounded = {name: float(f"{value:.3g}") for name, value in parameters.items()}
     name = "cart-pole, gravity {gravity:g}, length {length:g}, force {force_mag:g}".format(**rounded)
-    return GymTask("pastmaster/CartPole-v0", rounded, gamma=GAMMA, name=name)
+    return GymTask("pastmaster/CartPole-v0", rounded, gamma=gamma, horizon=horizon, name=name)
 
 
 class CartPoleEnv(cartpole.CartPoleEnv):
@@ -77,7 +102,7 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+    ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode in every lane."""
         if seed is not None or not self._generators:
             seeds = self._seed_of_each_lane(seed)
@@ -87,11 +112,7 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
         self.prev_done = np.zeros(self.num_envs, np.bool_)
         return self.state.T.astype(np.float32), {}
 
-    def step(
-        self, action: npt.NDArray[np.integer[Any]]
-    ) -> tuple[
-        npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]
-    ]:
+    def step(self, action: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """One step in every lane; a lane whose episode was over begins another instead, as Gymnasium has it."""
         _, x_speed, angle, angle_speed = self.state
         cosine, sine = np.cos(angle), np.sin(angle)

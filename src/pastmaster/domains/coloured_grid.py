@@ -16,34 +16,74 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import as_array
+from pastmaster.checks import whole
+from pastmaster.domains.grid import moved
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import checked_rng
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
-
-MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
 def family(
     weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
 ) -> list[TabularMDP]:
-    """One task for each row of ``weights`` [N, 2], all on the grid that ``size`` and ``seed`` make."""
+    """One task for each row of ``weights`` [N, 2], all on the same grid; the settings are those of ``task``.
+
+    Examples
+    --------
+    >>> from pastmaster.domains import coloured_grid
+    >>> [task.name for task in coloured_grid.family([[1.0, 0.2], [0.5, 0.5]], size=5)]
+    ['coloured grid, weights 1.000 0.200', 'coloured grid, weights 0.500 0.500']
+    """
     pairs = as_array(weights, "coloured_grid.family: weights", "iuf")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InvalidInputError(f"coloured_grid.family: weights has shape {pairs.shape}, must be [N, 2]")
     return [task(pair, size, seed, gamma=gamma, horizon=horizon) for pair in pairs]
 
 
+def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> list[TabularMDP]:
+    """``n_tasks`` tasks with both weights drawn from [0, 1]; the settings are those of ``task``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.domains import coloured_grid
+    >>> coloured_grid.new_tasks(3, size=5, rng=np.random.default_rng(0))[2].name
+    'coloured grid, weights 0.813 0.913'
+    """
+    caller = "coloured_grid.new_tasks"
+    n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1)
+    return family(checked_rng(caller, rng).random((n_tasks, 2)), **settings)
+
+
 def task(
     weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
 ) -> TabularMDP:
-    """The task with these two colour weights, each in [0, 1]."""
+    """One task of the domain.
+
+    Parameters
+    ----------
+    weights : array_like, [2]
+        The weights of the two colours, each in [0, 1].
+    size, seed : int
+        The side of the grid in cells, and the seed of its colours.
+    gamma, horizon
+        The discount, and the step cap of an episode (None: no cap).
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.domains.coloured_grid.task((0.2, 0.9), size=5)
+    >>> task.n_states, task.n_actions, round(pastmaster.solve(task).start_value, 3)
+    (25, 4, 40.943)
+    """
     pair = as_array(weights, "coloured_grid.task: weights", "iuf").astype(np.float64)
     if pair.shape != (2,) or not ((pair >= 0) & (pair <= 1)).all():
         raise InvalidInputError(
             f"coloured_grid.task: weights is {np.asarray(weights).tolist()}, must be two numbers in [0, 1]"
         )
     cells = colours(size, seed)
-    next_state = _moved(size)
+    next_state = moved(size, size)
     reward = _surroundings(pair[cells]).ravel()[next_state]
     goal = size * size - 1
     terminated = next_state == goal
@@ -61,10 +101,8 @@ def task(
 
 def colours(size: int = 10, seed: int = 0) -> npt.NDArray[np.int64]:
     """The colour, 0 or 1, of each cell [size, size]."""
-    if not isinstance(size, int | np.integer) or size < 2:
-        raise InvalidInputError(f"coloured_grid.colours: size is {size!r}, must be at least 2")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInputError(f"coloured_grid.colours: seed is {seed!r}, must be a whole number, at least 0")
+    size = whole("coloured_grid.colours", "size", size, at_least=2)
+    seed = whole("coloured_grid.colours", "seed", seed, at_least=0, at_most=2**128)
     return np.random.default_rng(seed).integers(2, size=(size, size))
 
 
@@ -72,14 +110,6 @@ def _surroundings(paid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Each cell's own weight plus those of its neighbours inside the grid."""
     padded = np.pad(paid, 1)
     return padded[1:-1, 1:-1] + padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
-
-
-def _moved(size: int) -> npt.NDArray[np.int64]:
-    row, column = np.divmod(np.arange(size * size), size)
-    return np.stack(
-        [np.clip(row + down, 0, size - 1) * size + np.clip(column + right, 0, size - 1) for down, right in MOVES],
-        axis=1,
-    )
 
 
 class ColouredGridEnv(TabularEnv):

@@ -15,24 +15,26 @@ for hub.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.checks import listed, whole
+from pastmaster.domains.grid import moved
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular import TabularMDP, check_alike
 from pastmaster.tasks.tabular_env import TabularEnv, paint
 
 SIZE = 48
 N_CELLS = SIZE * SIZE
 START = 24 * SIZE + 24
-MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 SURVEIL = 4
 LEAVES = ((-2, -2), (-2, 2), (2, -2), (2, 2))
 CAPTURE, STAND_IN, ESCAPE, STEP = 200.0, 190.0, -10.0, -1.0
+MOVED = np.column_stack([moved(SIZE, SIZE), np.arange(N_CELLS)])  # the cell each action leads to; surveil stays
 
 
 def groups(complex: bool = False) -> npt.NDArray[np.int64]:
@@ -64,7 +66,26 @@ def task(
     horizon: int | None = 200,
     escape_ends: bool = True,
 ) -> TabularMDP:
-    """The task of surveilling ``sequence``, one to four v-location indices, in this order."""
+    """One task of the domain.
+
+    Parameters
+    ----------
+    sequence : sequence of int
+        One to four v-locations to surveil, in this order.
+    complex : bool
+        Whether groups have a hub.
+    gamma, horizon
+        The discount, and the step cap of an episode (None: no cap).
+    escape_ends : bool
+        Whether surveilling a wrong place ends the episode.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.domains.surveillance.task([5, 40])
+    >>> task.n_states, task.n_actions, round(pastmaster.solve(task).start_value, 3)
+    (4608, 5, 14.424)
+    """
     cells = locations(complex)
     sequence = _checked(sequence, len(cells))
     n_states = N_CELLS * len(sequence)
@@ -73,7 +94,7 @@ def task(
     terminated = np.zeros((n_states, 5), np.bool_)
     for progress, location in enumerate(sequence):
         base = progress * N_CELLS
-        next_state[base : base + N_CELLS] = _MOVED + base
+        next_state[base : base + N_CELLS] = MOVED + base
         reward[base : base + N_CELLS, SURVEIL] = ESCAPE
         terminated[base : base + N_CELLS, SURVEIL] = escape_ends
         last = progress == len(sequence) - 1
@@ -89,109 +110,120 @@ def task(
     )
 
 
-def repository(
-    n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int, complex: bool = False
-) -> tuple[list[TabularMDP], npt.NDArray[np.int64]]:
-    """Tasks that fall into ``n_sequences`` natural clusters, and each task's group sequence [n_tasks, n_targets].
-
-    Draws ``n_sequences`` different sequences of different groups, then ``n_tasks`` different tasks whose v-locations
-    lie in those groups in that order: one for each sequence, the rest at random among all there are.
-    """
-    checked_rng("repository", rng)
-    for name, value in (("n_tasks", n_tasks), ("n_targets", n_targets), ("n_sequences", n_sequences)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise InvalidInputError(f"repository: {name} is {value!r}, must be a whole number")
-    if not 1 <= n_targets <= 4:
-        raise InvalidInputError(f"repository: n_targets is {n_targets}, must be in 1..4")
-    orders = _orders(n_targets, n_sequences)
-    per_sequence = groups(complex).shape[1] ** n_targets
-    if not n_sequences <= n_tasks <= n_sequences * per_sequence:
-        raise InvalidInputError(
-            f"repository: n_tasks is {n_tasks}, must be in {n_sequences}..{n_sequences * per_sequence}: "
-            f"at least one for each of {n_sequences} sequences, and no more than they have"
-        )
-    chosen = orders[rng.choice(len(orders), n_sequences, replace=False)]
-    one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
-    others = np.setdiff1d(np.arange(n_sequences * per_sequence), one_each)
-    drawn = np.sort(np.concatenate([one_each, rng.choice(others, n_tasks - n_sequences, replace=False)]))
-    found, group_sequences = _sequences(chosen, drawn, complex)
-    return [task(sequence, complex) for sequence in found], group_sequences
-
-
-def stream(n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int) -> list[TabularMDP]:
-    """Tasks of ``n_sequences`` group sequences in random order: those of a longer stream begin with a shorter one's."""
-    orders = _orders(n_targets, n_sequences)
-    most = n_sequences * groups().shape[1] ** n_targets
-    if n_tasks > most:
-        raise InvalidInputError(f"stream: n_tasks is {n_tasks}, must be at most {most} of {n_sequences} sequences")
-    chosen = orders[rng.choice(len(orders), n_sequences, replace=False)]
-    return [task(sequence) for sequence in _sequences(chosen, rng.permutation(most)[:n_tasks], False)[0]]
-
-
-def new_tasks(
-    tasks: Sequence[TabularMDP],
-    sequences: npt.NDArray[np.int64],
-    count: int,
+def family(
+    n_tasks: int,
+    n_targets: int,
     *,
     rng: np.random.Generator,
+    n_sequences: int,
     complex: bool = False,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
+    escape_ends: bool = True,
 ) -> list[TabularMDP]:
-    """``count`` different tasks of the group sequences that a ``repository`` was drawn from, in random order.
+    """``n_tasks`` different tasks in natural clusters, which ``group_sequences`` tells.
 
-    They are none of its tasks, as long as there are others: where it holds all of a sequence, they come from it again.
+    Draws ``n_sequences`` different sequences of ``n_targets`` different groups, then tasks whose v-locations lie in
+    those groups in that order: one for each sequence, the rest at random among all there are. The settings are those
+    of ``task``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.domains import surveillance
+    >>> tasks = surveillance.family(3, 2, rng=np.random.default_rng(0), n_sequences=2)
+    >>> [task.params["sequence"] for task in tasks]
+    [[52, 33], [53, 32], [41, 8]]
+    >>> surveillance.group_sequences(tasks).tolist()
+    [[13, 8], [13, 8], [10, 2]]
     """
-    checked_rng("new_tasks", rng)
-    known, members = np.unique(sequences, axis=0), groups(complex)
-    per_sequence = members.shape[1] ** known.shape[1]
-    if not 1 <= count <= len(known) * per_sequence:
-        raise InvalidInputError(f"new_tasks: count is {count}, must be in 1..{len(known) * per_sequence}")
-    old = {tuple(task.params["sequence"]) for task in tasks}
-    shuffled, _ = _sequences(known, rng.permutation(len(known) * per_sequence), complex)
-    shuffled.sort(key=lambda sequence: tuple(sequence) in old)
-    return [task(sequence, complex) for sequence in shuffled[:count]]
+    chosen, most = _drawn("surveillance.family", n_tasks, n_targets, rng, n_sequences, complex, n_sequences)
+    per_sequence = most // n_sequences
+    one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
+    others = np.setdiff1d(np.arange(most), one_each)
+    numbers = np.sort(np.concatenate([one_each, rng.choice(others, n_tasks - n_sequences, replace=False)]))
+    return [
+        task(sequence, complex, gamma=gamma, horizon=horizon, escape_ends=escape_ends)
+        for sequence in _members(chosen, numbers, complex)
+    ]
 
 
-def _orders(n_targets: int, n_sequences: int) -> npt.NDArray[np.int64]:
-    """All sequences of different groups, of which so many are to be drawn."""
+def stream(
+    n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int, complex: bool = False, **settings: Any
+) -> list[TabularMDP]:
+    """Tasks as of ``family``, in random order: a longer stream of the same generator begins with a shorter one."""
+    chosen, most = _drawn("surveillance.stream", n_tasks, n_targets, rng, n_sequences, complex, 1)
+    return [task(s, complex, **settings) for s in _members(chosen, rng.permutation(most)[:n_tasks], complex)]
+
+
+def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: np.random.Generator) -> list[TabularMDP]:
+    """``n_tasks`` other tasks of the family that ``tasks`` are of, in random order, with the same settings.
+
+    Their group sequences are those of ``tasks``. Where there are not enough others, some of ``tasks`` come again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.domains import surveillance
+    >>> tasks = [surveillance.task([0, 7]), surveillance.task([1, 6])]
+    >>> [task.params["sequence"] for task in surveillance.new_tasks(tasks, 2, rng=np.random.default_rng(0))]
+    [[0, 6], [2, 7]]
+    """
+    caller = "surveillance.new_tasks"
+    old = listed(tasks, f"{caller}: tasks")
+    known, settings = np.unique(group_sequences(old), axis=0), old[0].params
+    complex = settings["complex"]
+    most = len(known) * groups(complex).shape[1] ** known.shape[1]
+    n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1, at_most=most)
+    found = _members(known, checked_rng(caller, rng).permutation(most), complex)
+    met = {tuple(one.params["sequence"]) for one in old}
+    found.sort(key=lambda sequence: tuple(sequence) in met)
+    capped = {"gamma": old[0].gamma, "horizon": old[0].horizon, "escape_ends": settings["escape_ends"]}
+    return [task(sequence, complex, **capped) for sequence in found[:n_tasks]]
+
+
+def group_sequences(tasks: Iterable[TabularMDP]) -> npt.NDArray[np.int64]:
+    """The groups in which the v-locations of each task lie, [N, n_targets]: tasks with equal rows are alike."""
+    caller = "surveillance.group_sequences"
+    found = listed(tasks, f"{caller}: tasks")
+    check_alike(found, caller)
+    for index, one in enumerate(found):
+        if "sequence" not in one.params:
+            raise InvalidInputError(f"{caller}: tasks[{index}] is {one}, must be a task of this domain")
+    return np.array([np.array(one.params["sequence"]) // (5 if one.params["complex"] else 4) for one in found])
+
+
+def _drawn(
+    caller: str, n_tasks: int, n_targets: int, rng: np.random.Generator, n_sequences: int, complex: bool, fewest: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Different sequences of different groups [n_sequences, n_targets], and how many tasks they have."""
+    whole(caller, "n_targets", n_targets, at_least=1, at_most=4)
     orders = np.array(list(itertools.permutations(range(16), n_targets)))
-    if not 1 <= n_sequences <= len(orders):
-        raise InvalidInputError(f"repository: n_sequences is {n_sequences}, must be in 1..{len(orders)}")
-    return orders
+    whole(caller, "n_sequences", n_sequences, at_least=1, at_most=len(orders))
+    most = n_sequences * groups(complex).shape[1] ** n_targets
+    whole(caller, "n_tasks", n_tasks, at_least=fewest, at_most=most)
+    return orders[checked_rng(caller, rng).choice(len(orders), n_sequences, replace=False)], most
 
 
-def _sequences(
-    chosen: npt.NDArray[np.int64], drawn: npt.NDArray[np.int64], complex: bool
-) -> tuple[list[list[int]], npt.NDArray[np.int64]]:
-    """The v-locations of these numbers among all that the chosen sequences have, with their group sequences."""
+def _members(chosen: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], complex: bool) -> list[list[int]]:
+    """The v-locations of the tasks with these numbers among all that the chosen group sequences have."""
     members, n_targets = groups(complex), chosen.shape[1]
-    of_sequence, within = np.divmod(drawn, members.shape[1] ** n_targets)
+    of_sequence, within = np.divmod(numbers, members.shape[1] ** n_targets)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
-    group_sequences = chosen[of_sequence]
-    return [members[g, m].tolist() for g, m in zip(group_sequences, picks, strict=True)], group_sequences
+    found: list[list[int]] = members[chosen[of_sequence], picks].tolist()
+    return found
 
 
-def _checked(sequence: Sequence[int], n_locations: int) -> list[int]:
+def _checked(sequence: Any, n_locations: int) -> list[int]:
+    """One to four v-locations."""
     if not isinstance(sequence, Sequence | np.ndarray) or np.ndim(sequence) != 1:
         raise InvalidInputError(f"surveillance.task: sequence is {sequence!r}, must be 1 to 4 v-locations")
-    sequence = list(sequence)
     if not 1 <= len(sequence) <= 4:
         raise InvalidInputError(f"surveillance.task: sequence has {len(sequence)} v-locations, must have 1 to 4")
-    for i, location in enumerate(sequence):
-        if isinstance(location, bool) or not isinstance(location, int | np.integer) or not 0 <= location < n_locations:
-            raise InvalidInputError(
-                f"surveillance.task: sequence[{i}] is {location!r}, must be a v-location in 0..{n_locations - 1}"
-            )
-    return [int(location) for location in sequence]
-
-
-def _moved() -> npt.NDArray[np.int64]:
-    """The cell each action leads to, [2304, 5]; surveil stays."""
-    row, column = np.divmod(np.arange(N_CELLS), SIZE)
-    ahead = [np.clip(row + down, 0, SIZE - 1) * SIZE + np.clip(column + right, 0, SIZE - 1) for down, right in MOVES]
-    return np.stack([*ahead, np.arange(N_CELLS)], axis=1)
-
-
-_MOVED = _moved()
+    return [
+        whole("surveillance.task", f"sequence[{i}]", location, at_least=0, at_most=n_locations - 1)
+        for i, location in enumerate(sequence)
+    ]
 
 
 class SurveillanceEnv(TabularEnv):

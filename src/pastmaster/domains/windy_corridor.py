@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.errors import InvalidInputError
+from pastmaster.checks import whole, within
+from pastmaster.domains.grid import NORTH, SOUTH, moved
+from pastmaster.generators import checked_rng
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
 
@@ -23,19 +25,43 @@ N_CORRIDORS = 10
 WINDY_COLUMNS = (1, 2)
 FIRST_CORRIDOR_COLUMN = 3
 START_ROW = 5
-NORTH = 0
 WINDS = tuple(step / 10 for step in range(10))
 
 
 def family(
     *, corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False
 ) -> list[TabularMDP]:
-    """The 100 tasks; task 10 * goal + w has its goal in corridor ``goal`` and wind w / 10."""
+    """The 100 tasks of the paper: task 10 * goal + w has its goal in corridor ``goal`` and wind w / 10.
+
+    The settings are those of ``task``.
+
+    Examples
+    --------
+    >>> from pastmaster.domains import windy_corridor
+    >>> windy_corridor.family()[34].name
+    'windy corridor, goal 3, wind 0.4'
+    """
     return [
         task(goal, wind, corridor=corridor, gamma=gamma, horizon=horizon, terminating=terminating)
         for goal in range(N_CORRIDORS)
         for wind in WINDS
     ]
+
+
+def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> list[TabularMDP]:
+    """``n_tasks`` tasks with goals drawn at random and winds drawn from 0 to 0.9; the settings are those of ``task``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.domains import windy_corridor
+    >>> [task.params["goal"] for task in windy_corridor.new_tasks(3, rng=np.random.default_rng(0))]
+    [8, 6, 5]
+    """
+    caller = "windy_corridor.new_tasks"
+    n_tasks, rng = whole(caller, "n_tasks", n_tasks, at_least=1), checked_rng(caller, rng)
+    goals, winds = rng.integers(N_CORRIDORS, size=n_tasks), rng.uniform(0.0, WINDS[-1], n_tasks)
+    return [task(goal, wind, **settings) for goal, wind in zip(goals, winds, strict=True)]
 
 
 def task(
@@ -47,20 +73,36 @@ def task(
     horizon: int | None = 200,
     terminating: bool = False,
 ) -> TabularMDP:
-    """One task: its goal at the end of corridor ``goal`` (0 in the north), corridors ``corridor`` cells long."""
-    if isinstance(goal, bool) or not isinstance(goal, int | np.integer) or not 0 <= goal < N_CORRIDORS:
-        raise InvalidInputError(f"windy_corridor.task: goal is {goal!r}, must be a corridor in 0..{N_CORRIDORS - 1}")
-    if isinstance(wind, bool) or not isinstance(wind, int | float | np.integer | np.floating) or not 0 <= wind <= 1:
-        raise InvalidInputError(f"windy_corridor.task: wind is {wind!r}, must be a probability")
-    if not isinstance(corridor, int | np.integer) or corridor < 1:
-        raise InvalidInputError(
-            f"windy_corridor.task: corridor is {corridor!r}, must be at least 1, a whole number of cells"
-        )
-    wind, n_columns = float(wind), FIRST_CORRIDOR_COLUMN + corridor
-    moved = _moved(n_columns)
-    n_states = len(moved)
+    """One task of the domain.
+
+    Parameters
+    ----------
+    goal : int
+        The corridor with the goal at its end, 0 (north) to 9.
+    wind : float
+        The probability of being pushed north in a windy column.
+    corridor : int
+        The length of the corridors, in cells.
+    gamma, horizon
+        The discount, and the step cap of an episode (None: no cap).
+    terminating : bool
+        Whether reaching the goal ends the episode.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.domains.windy_corridor.task(goal=3, wind=0.25)
+    >>> task.n_states, task.n_actions, round(pastmaster.solve(task).start_value, 3)
+    (60, 4, 4.393)
+    """
+    caller = "windy_corridor.task"
+    goal = whole(caller, "goal", goal, at_least=0, at_most=N_CORRIDORS - 1)
+    wind = within(caller, "wind", wind, 0.0, 1.0)
+    n_columns = FIRST_CORRIDOR_COLUMN + whole(caller, "corridor", corridor, at_least=1)
+    ahead = _moved(n_columns)
+    n_states = len(ahead)
     goal_state = goal * n_columns + n_columns - 1
-    next_state = np.stack([moved, np.repeat(moved[:, [NORTH]], 4, axis=1)], axis=2)
+    next_state = np.stack([ahead, np.repeat(ahead[:, [NORTH]], 4, axis=1)], axis=2)
     windy = np.isin(np.arange(n_states) % n_columns, WINDY_COLUMNS)
     gust = np.where(windy, wind, 0.0)[:, None].repeat(4, axis=1)
     reward, terminated = np.zeros((n_states, 4, 2)), np.zeros((n_states, 4, 2), np.bool_)
@@ -86,15 +128,10 @@ def task(
 
 def _moved(n_columns: int) -> npt.NDArray[np.int64]:
     """The state each move leads to without wind, [S, 4]."""
-    row, column = np.divmod(np.arange(N_CORRIDORS * n_columns), n_columns)
-    open_to_sides = column < FIRST_CORRIDOR_COLUMN
-    targets = [
-        (np.where(open_to_sides, np.maximum(row - 1, 0), row), column),
-        (row, np.minimum(column + 1, n_columns - 1)),
-        (np.where(open_to_sides, np.minimum(row + 1, N_CORRIDORS - 1), row), column),
-        (row, np.maximum(column - 1, 0)),
-    ]
-    return np.stack([r * n_columns + c for r, c in targets], axis=1)
+    ahead, states = moved(N_CORRIDORS, n_columns), np.arange(N_CORRIDORS * n_columns)
+    walled = states % n_columns >= FIRST_CORRIDOR_COLUMN
+    ahead[walled, NORTH] = ahead[walled, SOUTH] = states[walled]
+    return ahead
 
 
 class WindyCorridorEnv(TabularEnv):

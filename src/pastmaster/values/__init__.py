@@ -8,13 +8,12 @@ task has one. A cross value U[i, j] is the value of policy j in task i from its 
 and the directed distance its first half: what task i loses under policy j.
 """
 
-from pastmaster.values.bounds import Bounds, checked_bounds, model_difference, return_bounds, task_bounds
+from pastmaster.values.bounds import Bounds, model_difference, return_bounds, task_bounds
 from pastmaster.values.cross import cross_values
 from pastmaster.values.evaluation import evaluate, policy_distance
 
 __all__ = [
     "Bounds",
-    "checked_bounds",
     "cross_values",
     "evaluate",
     "model_difference",
