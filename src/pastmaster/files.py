@@ -106,7 +106,7 @@ def npy_array(raw: bytes, place: str) -> Array:
     return from_npy(raw, read_header(raw[:LONGEST_HEADER], len(raw), place))
 
 
-def read_npy(path: str | os.PathLike[str]) -> Array:
+def read_npy(path: str | os.PathLike[str], holding: str = "numbers") -> Array:
     """The array of a .npy file; its header is checked before the rest is read."""
     try:
         with open(path, "rb") as file:
@@ -116,7 +116,7 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
     except DamagedError as error:
-        raise InvalidInputError(f"{error}: must be a .npy file of numbers") from None
+        raise InvalidInputError(f"{error}: must be a .npy file of {holding}") from None
 
 
 def read_npz(source: str | os.PathLike[str] | bytes, place: str = "", *, most: int = 4 * LARGEST) -> dict[str, Array]:

@@ -472,8 +472,8 @@ REFUSALS = [
     ("repo add {db} {text}", "notes.txt is not an .npz file"),
     ("repo add {db} {truncated}", "truncated.npz is not an .npz file"),
     ("repo add {db} {torn}", "torn.npz"),
-    ("repo add {db} {huge}", "huge.npz: start.npy: its header asks for .*800,000,000,1.. bytes"),
-    ("repo add {db} {poisoned}", "poisoned.npz: start.npy: has dtype object.*objects are never read"),
+    ("repo add {db} {huge}", "huge.npz .*start.npy: its header asks for .*800,000,000,1.. bytes"),
+    ("repo add {db} {poisoned}", "poisoned.npz .*start.npy: has dtype object.*objects are never read"),
     ("repo add {db} {odd}", "odd.npz holds 'rewards', must hold next_state, reward and gamma"),
     ("repo add {db} {incomplete}", "incomplete.npz holds no 'gamma', must hold next_state, reward and gamma"),
     ("repo add {db} {new} --policy {wrong}", r"policy has shape \(5,\).*must be \[16\]"),
@@ -635,19 +635,17 @@ def test_bars_stay_out_of_what_a_script_reads(db, tmp_path):
     assert quiet == ""
 
 
-def test_ctrl_c_leaves_an_agent_that_ends_with_the_same_json(tmp_path):
+def test_ctrl_c_leaves_an_agent_that_ends_with_the_same_json(tmp_path, ctrl_c):
     agent = ("--domain", "coloured-grid", "--count", 60, "--episodes", 300, "--recluster-every", 5, "--restarts", 2)
     expected = told("continual", tmp_path / "whole.db", *agent)
     db, log = tmp_path / "agent.db", tmp_path / "log.jsonl"
     command = [*PROCESS, "continual", str(db), *map(str, agent), "--json", "--log", str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as stopped:
-        deadline = time.monotonic() + 120
         while not (log.exists() and log.read_text().count("\n") >= 3):  # in the middle of it
             assert stopped.poll() is None, stopped.stderr.read()
-            assert time.monotonic() < deadline
             time.sleep(0.01)
         stopped.send_signal(signal.SIGINT)
-        out, err = stopped.communicate(timeout=120)
+        out, err = stopped.communicate()
     assert stopped.returncode not in (0, None)
     assert out == ""
     assert "Traceback" not in err

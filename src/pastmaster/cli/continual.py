@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.cli import speech
-from pastmaster.cli.offered import Offer, task_options
-from pastmaster.cli.transfer import bounds_option, episodes_option, selection, selector_option
+from pastmaster.cli import options, printing
+from pastmaster.cli.tasks import NamedTasks, task_options
+
+if TYPE_CHECKING:
+    from pastmaster.continual import ContinualRun
 
 
 @click.command()
-@speech.repository_argument
+@options.repository_argument
 @task_options
-@episodes_option
+@options.episodes_option
 @click.option(
     "--recluster-every",
     type=click.IntRange(min=1),
@@ -28,50 +30,36 @@ from pastmaster.cli.transfer import bounds_option, episodes_option, selection, s
     "--sources", type=click.Choice(["clusters", "all", "none"]), default="clusters", show_default=True,
     help="Reuse the kept policies, all of them, or none.",
 )  # fmt: skip
-@selector_option
-@bounds_option
+@options.selector_option
+@options.bounds_option
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
 @click.option("--restarts", type=click.IntRange(min=1), default=20, show_default=True, help="Walks of a clustering.")
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
-@click.option("--log", type=click.Path(path_type=Path), help="A line of JSON to each event, into this file.")
+@click.option("--log", type=click.Path(path_type=Path), help="A line of JSON for each event, into this file.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Scalars for TensorBoard, into this folder.")
-@speech.seed_option("Another run.")
-@speech.jobs_option
-@speech.json_option
-@speech.picture_option
-@speech.quiet_option("No bar.")
-@speech.in_one_sentence
+@options.seed_option("Another run.")
+@options.jobs_option
+@options.json_option
+@options.picture_option
+@options.quiet_option("No bar.")
+@options.errors_in_one_sentence
 def continual(
-    place: str,
-    offer: Offer,
-    selector: str,
-    bounds: tuple[float, float] | None,
-    no_model: bool,
-    restarts: int,
-    log: Path | None,
-    tensorboard: Path | None,
-    seed: int,
-    jobs: int,
-    as_json: bool,
-    picture: Path | None,
-    quiet: bool,
-    **options: Any,
-) -> None:
+    place: str, named: NamedTasks, as_json: bool, picture: Path | None, log: Path | None, tensorboard: Path | None,
+    quiet: bool, **settings: Any,
+) -> None:  # fmt: skip
     """Meet task after task, reusing what is kept and keeping what is learned.
 
     Killed at any moment and started again with the same words, it goes on where it was and ends with the same bits.
-    The repository is made if need be.
+    The repository is made if there is none.
 
     \b
-    pastmaster continual agent.db --domain surveillance --count 40 --picture run.png
+    pastmaster continual agent.db --domain surveillance --picture run.png
     """
-    import numpy as np
-
-    from pastmaster.continual import ContinualTransfer, Hook, JsonLines, Progress, TensorBoard
+    from pastmaster.continual import Hook, JsonLines, Progress, TensorBoard
     from pastmaster.repository import Repository
 
-    tasks = offer.tasks()
+    tasks = named.read()
     with ExitStack() as stack:
         repository = stack.enter_context(Repository(place))
         hooks: list[Hook] = []
@@ -79,28 +67,42 @@ def continual(
             hooks.append(stack.enter_context(JsonLines(log)))
         if tensorboard is not None:
             hooks.append(stack.enter_context(TensorBoard(tensorboard)))
-        if speech.watched(quiet):
+        if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
-        agent = ContinualTransfer(
-            repository, rng=np.random.default_rng(seed), bounds=bounds, model=not no_model, hooks=hooks, n_jobs=jobs,
-            clustering={"restarts": restarts}, **options, **selection(selector),
-        )  # fmt: skip
+        agent = _agent(repository, hooks, **settings)
         try:
             run = agent.run(tasks)
         except KeyboardInterrupt:
             click.echo(f"interrupted: {len(repository)} tasks are kept, the same command goes on", err=True)
             raise SystemExit(130) from None
     if as_json:
-        speech.say_json(
-            {
-                "total": run.total,
-                "mean_returns": run.mean_returns.tolist(),
-                "values": [None if np.isnan(value) else value for value in run.values.tolist()],
-                "n_sources": run.n_sources.tolist(),
-                "evaluation_episodes": run.evaluation_episodes.tolist(),
-            }
-        )
+        printing.print_json(_as_json(run))
     else:
         click.echo(str(run))
     if picture is not None:
-        speech.save_picture(run.plot(), picture)
+        printing.save_picture(run.plot(), picture)
+
+
+def _agent(
+    repository: Any, hooks: list[Any], *, selector: str, seed: int, jobs: int, no_model: bool, restarts: int,
+    **settings: Any,
+) -> Any:  # fmt: skip
+    """The agent that the options ask for."""
+    import numpy as np
+
+    from pastmaster.continual import ContinualTransfer
+
+    return ContinualTransfer(
+        repository, rng=np.random.default_rng(seed), model=not no_model, hooks=hooks, n_jobs=jobs,
+        clustering={"restarts": restarts}, **settings, **options.selector_settings(selector),
+    )  # fmt: skip
+
+
+def _as_json(run: ContinualRun) -> dict[str, Any]:
+    return {
+        "total": run.total,
+        "mean_returns": run.mean_returns.tolist(),
+        "values": [None if value != value else value for value in run.values.tolist()],
+        "n_sources": run.n_sources.tolist(),
+        "evaluation_episodes": run.evaluation_episodes.tolist(),
+    }

@@ -9,36 +9,28 @@ from pathlib import Path
 
 import click
 
-from pastmaster.cli.speech import in_one_sentence, quiet_option, seed_option
+from pastmaster.cli import options
 
 
 @click.command()
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("pastmaster-demo.png"),
-    show_default=True,
-    help="The picture (.png, .svg or .pdf); its folder is made if need be.",
-)
-@seed_option("Another family of tasks.")
-@quiet_option("Print only where the picture is.")
-@in_one_sentence
+@options.out_option("pastmaster-demo.png", "The picture (.png, .svg or .pdf); its folder is made if there is none.")
+@options.seed_option("Another family of tasks.")
+@options.quiet_option("Print only where the picture is.")
+@options.errors_in_one_sentence
 def demo(out: Path, seed: int, quiet: bool) -> None:
     """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
-    from pastmaster import demo as story
+    from pastmaster.cli.story import run
 
-    stage = _silent if quiet else _timed
     try:
-        told = story.run(out, stage, seed)
+        story = run(out, _silent if quiet else _timed, seed)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if not quiet:
-        click.echo(f"\n{told.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
-        for name, mean, percent in told.table:
+        click.echo(f"\n{story.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
+        for name, mean, percent in story.table:
             click.echo(f"{name:<55}{mean:12.2f}{percent:10.1f}")
-        click.echo("score: 100 (mean return - worst) / (optimal - worst)")
-        click.echo("")
-    click.echo(f"picture: {told.picture}")
+        click.echo("score: 100 (mean return - worst) / (optimal - worst)\n")
+    click.echo(f"picture: {story.picture}")
 
 
 @contextmanager

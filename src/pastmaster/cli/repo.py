@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from pastmaster.cli import speech
-from pastmaster.cli.offered import Offer, read_policy, task_options
-from pastmaster.parallel.workers import BACKENDS
+from pastmaster.cli import options, printing
+from pastmaster.cli.tasks import NamedTasks, read_policy, task_options
 
 
 @click.group()
@@ -21,8 +20,8 @@ def repo() -> None:
 
 
 @repo.command()
-@speech.repository_argument
-@speech.in_one_sentence
+@options.repository_argument
+@options.errors_in_one_sentence
 def init(place: str) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
     from pastmaster.repository import Repository
@@ -32,7 +31,7 @@ def init(place: str) -> None:
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @task_options
 @click.option(
     "--policy",
@@ -40,40 +39,40 @@ def init(place: str) -> None:
     help="Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.",
 )
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
-@speech.quiet_option("Print only the ids.")
-@speech.in_one_sentence
-def add(place: str, offer: Offer, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
+@options.quiet_option("Print only the ids.")
+@options.errors_in_one_sentence
+def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
     """Add tasks with their policies: files of arrays, an environment, or a domain's family.
 
     \b
     pastmaster repo add tasks.db --domain surveillance --count 60
-    pastmaster repo add tasks.db --gym FrozenLake-v1 --gamma 0.99 --policy lake.npy
+    pastmaster repo add lakes.db --gym FrozenLake-v1 --policy lake.npy
     """
     from pastmaster import parallel
     from pastmaster.errors import InvalidInputError
     from pastmaster.repository import Repository
 
-    tasks = offer.tasks()
+    tasks = named.read()
     given = None if policy is None else read_policy(policy)
     if given is not None and len(tasks) > 1:
         raise InvalidInputError(f"--policy goes with one task, got {len(tasks)}")
     with Repository(place, create=False) as repository:
         before = len(repository)
-        for task in parallel.tracked(tasks, len(tasks), speech.watched(quiet), "adding"):
+        for task in parallel.tracked(tasks, len(tasks), printing.bars_wanted(quiet), "adding"):
             number = repository.add(task, given, evaluation_episodes=evaluation_episodes)
             if quiet:
                 click.echo(number)
             elif len(tasks) == 1:
-                click.echo(_what_became(repository, number))
+                click.echo(_added_line(repository, number))
         if not quiet:
             now = len(repository)
             click.echo(f"{repository.place}: {now - before} tasks added, {now} in all")
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @click.argument("numbers", nargs=-1, type=int, required=True, metavar="ID...")
-@speech.in_one_sentence
+@options.errors_in_one_sentence
 def remove(place: str, numbers: tuple[int, ...]) -> None:
     """Forget tasks, and their policies unless others go by them."""
     from pastmaster.repository import Repository
@@ -84,9 +83,9 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 
 
 @repo.command("list")
-@speech.repository_argument
-@speech.json_option
-@speech.in_one_sentence
+@options.repository_argument
+@options.json_option
+@options.errors_in_one_sentence
 def list_(place: str, as_json: bool) -> None:
     """All tasks: what their policy of record is worth, and the cell they are in."""
     from pastmaster.repository import Repository
@@ -94,7 +93,7 @@ def list_(place: str, as_json: bool) -> None:
     with Repository(place, create=False) as repository:
         found, cells = repository.records(), repository.cells()
     if as_json:
-        speech.say_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
+        printing.print_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
         return
     if not found:
         click.echo("no tasks yet: pastmaster repo add --help")
@@ -103,37 +102,37 @@ def list_(place: str, as_json: bool) -> None:
         (r.id, r.name or "unnamed", r.kind, r.policy_of_record, f"{r.value:.4g}", str(cells.get(r.id, "-")))
         for r in found
     ]
-    speech.say_table(("id", "task", "kind", "policy", "value", "cell"), lines)
+    printing.print_table(("id", "task", "kind", "policy", "value", "cell"), lines)
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @click.argument("number", required=False, type=int, metavar="[ID]")
-@speech.json_option
-@speech.picture_option
-@speech.in_one_sentence
+@options.json_option
+@options.picture_option
+@options.errors_in_one_sentence
 def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
     """The repository in a few lines and its latest clustering as a picture, or one task."""
     from pastmaster.repository import Repository
 
     with Repository(place, create=False) as repository:
-        told = _task_story(repository, number) if number is not None else _story(repository)
+        facts = _task_facts(repository, number) if number is not None else _facts(repository)
         clustering = repository.clustering() if picture is not None else None
     if picture is not None and clustering is None:
         raise click.ClickException("there is no clustering to draw yet: pastmaster repo cluster")
     if as_json:
-        speech.say_json(told)
+        printing.print_json(facts)
     else:
-        for name, value in told.items():
+        for name, value in facts.items():
             text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
             if value is not None:
                 click.echo(f"{name.replace('_', ' '):<20}{text}")
     if picture is not None and clustering is not None:
-        speech.save_picture(clustering.plot(), picture)
+        printing.save_picture(clustering.plot(), picture)
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @click.option("--episodes", type=int, help="Episodes that a new task will get.")
 @click.option("--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the tasks]")
 @click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
@@ -141,13 +140,13 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @click.option("--directed", is_flag=True, help="Count only what the tasks lose, not their representatives.")
 @click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
 @click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
-@speech.seed_option("Another search.")
-@speech.jobs_option
-@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where the workers are.")
-@speech.json_option
-@speech.picture_option
-@speech.quiet_option("No bars.")
-@speech.in_one_sentence
+@options.seed_option("Another search.")
+@options.jobs_option
+@options.backend_option
+@options.json_option
+@options.picture_option
+@options.quiet_option("No bars.")
+@options.errors_in_one_sentence
 def cluster(
     place: str,
     bounds: tuple[float, float] | None,
@@ -156,7 +155,7 @@ def cluster(
     as_json: bool,
     picture: Path | None,
     quiet: bool,
-    **options: Any,
+    **question: Any,
 ) -> None:
     """Find the few policies that stand for all, and keep the answer.
 
@@ -168,9 +167,9 @@ def cluster(
     import numpy as np
 
     from pastmaster.repository import Repository
-    from pastmaster.reuse.selector import checked_bounds
+    from pastmaster.values.bounds import checked_bounds
 
-    asked = {name: value for name, value in options.items() if value is not None}
+    asked = {name: value for name, value in question.items() if value is not None}
     if bounds is not None:
         asked["span"] = checked_bounds("--bounds", bounds).span
     if not {"episodes", "n_clusters", "max_radius"} & set(asked):
@@ -178,31 +177,31 @@ def cluster(
     with Repository(place, create=False) as repository:
         records = repository.records()
         rng = np.random.default_rng(seed)
-        found = repository.cluster(rng=rng, n_jobs=jobs, progress=speech.watched(quiet), **asked)
+        found = repository.cluster(rng=rng, n_jobs=jobs, progress=printing.bars_wanted(quiet), **asked)
     kept = [
-        (records[int(task)].id, records[int(task)].name or "unnamed", int((found.labels == i).sum()), f"{radius:.4g}")
-        for i, (task, radius) in enumerate(zip(found.representatives, found.radii, strict=True))
+        {"task": records[task].id, "name": records[task].name or "unnamed", "size": size, "radius": radius}
+        for task, size, radius in zip(
+            found.representatives.tolist(), np.bincount(found.labels).tolist(), found.radii.tolist(), strict=True
+        )
     ]
     if as_json:
         head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
-        cells = [dict(zip(("task", "name", "size", "radius"), line, strict=True)) for line in kept]
-        speech.say_json(
-            head | {"kept": [cell | {"radius": float(r)} for cell, r in zip(cells, found.radii, strict=True)]}
-        )
+        printing.print_json(head | {"kept": kept})
     else:
-        speech.say_table(("task", "name", "stands for", "most lost"), kept)
+        lines = [(cell["task"], cell["name"], cell["size"], f"{cell['radius']:.4g}") for cell in kept]
+        printing.print_table(("task", "name", "stands for", "most lost"), lines)
         click.echo(str(found))
     if picture is not None:
-        speech.save_picture(found.plot(), picture)
+        printing.save_picture(found.plot(), picture)
     if found.interrupted:
         raise SystemExit(130)
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
-@speech.json_option
-@speech.in_one_sentence
+@options.json_option
+@options.errors_in_one_sentence
 def check(place: str, removing: bool, as_json: bool) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1."""
     from pastmaster.repository import Repository
@@ -211,7 +210,7 @@ def check(place: str, removing: bool, as_json: bool) -> None:
         damage = repository.remove_damaged() if removing else repository.check()
         tasks = len(repository) if not damage else None
     if as_json:
-        speech.say_json([item._asdict() for item in damage])
+        printing.print_json([item._asdict() for item in damage])
     else:
         for item in damage:
             click.echo(str(item))
@@ -222,9 +221,9 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 
 
 @repo.command()
-@speech.repository_argument
+@options.repository_argument
 @click.argument("folder", type=click.Path(path_type=Path))
-@speech.in_one_sentence
+@options.errors_in_one_sentence
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
     from pastmaster.repository import Repository
@@ -235,8 +234,8 @@ def export(place: str, folder: Path) -> None:
 
 @repo.command("import")
 @click.argument("folder", type=click.Path(path_type=Path))
-@speech.repository_argument
-@speech.in_one_sentence
+@options.repository_argument
+@options.errors_in_one_sentence
 def import_(folder: Path, place: str) -> None:
     """Read an exported FOLDER into a new or empty REPOSITORY, on this or another database."""
     from pastmaster.repository import Repository
@@ -247,7 +246,7 @@ def import_(folder: Path, place: str) -> None:
         click.echo(f"{repository.import_(folder)} tasks read into {repository.place}")
 
 
-def _what_became(repository: Any, number: int) -> str:
+def _added_line(repository: Any, number: int) -> str:
     """A task that was added, and whether it goes by its own policy."""
     record = repository.record(number)
     own = record.policy_of_record == record.own_policy
@@ -261,25 +260,25 @@ def _plain(record: Any) -> dict[str, Any]:
     return asdict(record) | {"bounds": None if record.bounds is None else list(record.bounds)}
 
 
-def _story(repository: Any) -> dict[str, Any]:
-    """What there is to say of a repository."""
+def _facts(repository: Any) -> dict[str, Any]:
+    """A repository in a few lines."""
     found, clusterings = repository.records(), repository.clusterings()
-    told: dict[str, Any] = {"repository": repository.place, "tasks": len(found)}
+    facts: dict[str, Any] = {"repository": repository.place, "tasks": len(found)}
     if found:
-        told["policies_of_record"] = len({record.policy_of_record for record in found})
-        told["kinds"] = ", ".join(sorted({record.kind for record in found}))
+        facts["policies_of_record"] = len({record.policy_of_record for record in found})
+        facts["kinds"] = ", ".join(sorted({record.kind for record in found}))
         first = repository.task(found[0].id)
-        told["states"], told["actions"] = first.n_states, first.n_actions
+        facts["states"], facts["actions"] = first.n_states, first.n_actions
     if all(record.bounds is not None for record in found) and found:
-        told["return_bounds"] = list(repository.return_bounds())
+        facts["return_bounds"] = list(repository.return_bounds())
     if clusterings:
         result = clusterings[-1].result
-        told["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
-        told["source_policies"] = repository.source_ids()
-    return told
+        facts["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
+        facts["source_policies"] = repository.source_ids()
+    return facts
 
 
-def _task_story(repository: Any, number: int) -> dict[str, Any]:
-    """What there is to say of a task."""
+def _task_facts(repository: Any, number: int) -> dict[str, Any]:
+    """A task in a few lines."""
     about = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
     return _plain(repository.record(number)) | about

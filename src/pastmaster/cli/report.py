@@ -6,20 +6,14 @@ from pathlib import Path
 
 import click
 
-from pastmaster.cli import speech
+from pastmaster.cli import options
 
 
 @click.command()
 @click.argument("place", metavar="PLACE")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("pastmaster-report.html"),
-    show_default=True,
-    help="Where the page goes.",
-)
-@speech.quiet_option("Print nothing.")
-@speech.in_one_sentence
+@options.out_option("pastmaster-report.html", "Where the page goes.")
+@options.quiet_option("Print nothing.")
+@options.errors_in_one_sentence
 def report(place: str, out: Path, quiet: bool) -> None:
     """Write one HTML page that needs nothing but a browser, and no network.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pastmaster.cli import speech
-from pastmaster.parallel.workers import BACKENDS
+from pastmaster.cli import options, printing
+
+if TYPE_CHECKING:
+    from pastmaster.experiments.claims import Claim
 
 WIDTH, SHOWN = 96, 3
 
@@ -21,14 +24,14 @@ WIDTH, SHOWN = 96, 3
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Repeat on so many seeds.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The folder for tables, figures and claims.json; what an earlier "
-    "reproduction left there makes way.  [default: reproduction, or quick-reproduction]",
+    "reproduction left there is removed.  [default: reproduction, or quick-reproduction]",
 )  # fmt: skip
-@click.option("--jobs", type=int, default=-1, show_default=True, help="Workers; -1: one to a core.")
-@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where the workers are.")
-@speech.seed_option("The first seed.")
-@speech.json_option
-@speech.quiet_option("No bar.")
-@speech.in_one_sentence
+@click.option("--jobs", type=int, default=-1, show_default=True, help="Workers; -1: one for each core.")
+@options.backend_option
+@options.seed_option("The first seed.")
+@options.json_option
+@options.quiet_option("No bar.")
+@options.errors_in_one_sentence
 def reproduce(
     names: tuple[str, ...],
     listed: bool,
@@ -43,8 +46,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, all or those named, and say which of its claims held.
 
-    Interrupted and started again in the same words, it goes on from the settings that are done. `pastmaster report OUT`
-    makes a page of it.
+    If it is interrupted, the same command continues from the settings that are done. `pastmaster report OUT` makes a
+    page of it.
 
     \b
     pastmaster reproduce --quick
@@ -54,29 +57,38 @@ def reproduce(
     from pastmaster import experiments
 
     if listed:
-        speech.say_table(["experiment", "what"], [[one.name, one.title] for one in experiments.EXPERIMENTS.values()])
+        printing.print_table(
+            ["experiment", "what"], [[one.name, one.title] for one in experiments.EXPERIMENTS.values()]
+        )
         return
     out = out or Path("quick-reproduction" if quick else "reproduction")
-    watched = speech.watched(quiet)
+    bars = printing.bars_wanted(quiet)
     try:
         found = experiments.reproduce(
-            names, out=out, seeds=range(seed, seed + seeds), quick=quick, n_jobs=jobs, backend=backend, progress=watched
+            names, out=out, seeds=range(seed, seed + seeds), quick=quick, n_jobs=jobs, backend=backend, progress=bars
         )
     except KeyboardInterrupt:
         done = len(list((out / "units").glob("*.npz")))
         kept = f"{done} settings are done and kept in {out / 'units'}"
-        click.echo(f"interrupted: {kept}; the same command goes on", err=True)
+        click.echo(f"interrupted: {kept}; the same command continues", err=True)
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if found.replaced:
         kept = f"what it had run is kept in {out / 'units'}"
-        click.echo(f"the tables and figures of an earlier reproduction in {out} made way; {kept}", err=True)
+        click.echo(f"the tables and figures of an earlier reproduction in {out} were removed; {kept}", err=True)
     if as_json:
-        speech.say_json({"out": str(found.out), "mode": found.mode, "seeds": list(found.seeds), "claims": found.claims})
+        printing.print_json(
+            {
+                "out": str(found.out),
+                "mode": found.mode,
+                "seeds": list(found.seeds),
+                "claims": [asdict(claim) for claim in found.claims],
+            }
+        )
         return
     for claim in found.claims:
-        _say_claim(claim, found.seeds[0], quick)
+        _print_claim(claim, found.seeds[0], quick)
     if quick:
         click.echo(f"quick: {found.verdict}")
     elif seeds < experiments.ENOUGH_SEEDS:
@@ -86,28 +98,28 @@ def reproduce(
     click.echo(f"tables and figures: {found.out}; a page of them: pastmaster report {found.out}")
 
 
-def _say_claim(claim: dict[str, Any], first: int, quick: bool) -> None:
-    """Verdict and sentence, then the figures that speak against it, or a few of those that speak for it."""
-    held, n = sum(claim["held"]), len(claim["held"])
-    verdict = "quick, not judged" if quick else "held" if claim["reproduced"] else "FAILED"
-    count = f", held on {held} of {n} seeds; seed {first}:" if n > 1 and not quick else ""
-    click.echo(f"{claim['id']}: {verdict}{count}")
-    _say(claim["sentence"])
-    against = [check for check in claim["checks"] if check["held"] is False and not quick]
-    shown = against or claim["checks"][:SHOWN]
+def _print_claim(claim: Claim, first_seed: int, quick: bool) -> None:
+    """Verdict and sentence, then the checks that failed, or a few of those that held."""
+    held, n = sum(claim.held), len(claim.held)
+    verdict = "quick, not judged" if quick else "held" if claim.reproduced else "FAILED"
+    count = f", held on {held} of {n} seeds; seed {first_seed}:" if n > 1 and not quick else ""
+    click.echo(f"{claim.id}: {verdict}{count}")
+    _print_paragraph(claim.sentence)
+    failed = [check for check in claim.checks if check.held is False and not quick]
+    shown = failed or claim.checks[:SHOWN]
     for check in shown:
-        mark = "" if quick else {True: "yes", False: "NO", None: ""}[check["held"]]
-        wanted = f", wanted {check['wanted']}" if check["wanted"] else ""
-        spread = "" if check["low"] is None else f" ({_figure(check['low'])} .. {_figure(check['high'])})"
-        _say(f"{mark:<4}{check['name']}: {_figure(check['value'])}{spread} {check['unit']}{wanted}")
-    if len(claim["checks"]) > len(shown):
-        _say(f"    and {len(claim['checks']) - len(shown)} more in claims.json")
-    if claim["reason"]:
-        _say(f"why, we think: {claim['reason']}")
+        mark = "" if quick else {True: "yes", False: "NO", None: ""}[check.held]
+        wanted = f", wanted {check.wanted}" if check.wanted else ""
+        interval = "" if check.low is None else f" ({_figure(check.low)} .. {_figure(check.high)})"
+        _print_paragraph(f"{mark:<4}{check.name}: {_figure(check.value)}{interval} {check.unit}{wanted}")
+    if len(claim.checks) > len(shown):
+        _print_paragraph(f"    and {len(claim.checks) - len(shown)} more in claims.json")
+    if claim.reason:
+        _print_paragraph(f"why, we think: {claim.reason}")
     click.echo("")
 
 
-def _say(text: str) -> None:
+def _print_paragraph(text: str) -> None:
     """A paragraph below a claim."""
     click.echo(textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="        "))
 

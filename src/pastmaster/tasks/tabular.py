@@ -19,11 +19,12 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, as_array, sealed
+from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
+from pastmaster.checks import is_number, is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tasks.gymnasium_table import arrays_of_table, step_limit
+from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, checked_outcomes, checked_start, refused
 
-PROBABILITY_TOLERANCE = 1e-9
 ARRAYS = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 
 
@@ -46,11 +47,45 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class TabularMDP:
-    """A finite task. ``next_state`` and ``reward`` are [S, A, K], or [S, A] when every action has one outcome.
+    """A task whose model is known: finite states and actions, held as arrays.
 
-    ``start`` is a state or a distribution over states, ``horizon`` the episode's step cap or None, ``name`` and
-    ``params`` are for people. Arrays are checked once, copied and made read-only. Probabilities that are all 0 or 1
-    make the task deterministic: it is then stored as [S, A].
+    The arrays are checked once, copied and made read-only. Probabilities that are all 0 or 1 make the task
+    deterministic: it is then stored as [S, A].
+
+    Parameters
+    ----------
+    next_state : array of int, [S, A, K], or [S, A] where every action has one outcome
+        The state that each outcome leads to.
+    reward : array of float, of the same shape
+        What each outcome pays.
+    gamma : float
+        The discount, in [0, 1).
+    probability : array of float, of the same shape, optional
+        The probability of each outcome; needed where an action has several.
+    terminated : array of bool, of the same shape, optional
+        Whether an outcome ends the episode; what follows is then worth 0. By default none does.
+    start : int or array of float [S]
+        The start state, or a distribution over states.
+    horizon : int, optional
+        The most steps of an episode. ``solve`` is about the task without this cap; all else honours it.
+    name : str
+        What to call the task.
+    params : mapping, optional
+        What the task was made of, for people to read.
+
+    Raises
+    ------
+    InvalidInputError
+        The first entry that is wrong, by its indices.
+
+    Examples
+    --------
+    >>> from pastmaster import TabularMDP, solve
+    >>> task = TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [0.0, 0.0]], gamma=0.9, horizon=5, name="step")
+    >>> task
+    TabularMDP('step', 2 states, 2 actions, deterministic, gamma=0.9, horizon=5)
+    >>> solve(task).policy.tolist()
+    [1, 0]
     """
 
     next_state: IntArray
@@ -77,17 +112,21 @@ class TabularMDP:
         name: str = "",
         params: Mapping[str, Any] | None = None,
     ) -> None:
-        outcomes = _checked_outcomes(next_state, reward, probability, terminated)
-        gamma = _checked_gamma(gamma)
+        outcomes = checked_outcomes(next_state, reward, probability, terminated)
+        if not (is_number(gamma) and 0 <= gamma < 1):
+            raise refused(f"gamma is {gamma!r}, must be in [0, 1)")
+        gamma = float(gamma)
+        if horizon is not None and not (is_whole(horizon) and 1 <= horizon < 2**31):
+            raise refused(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
         if np.abs(outcomes["reward"]).max() > 1e300 * (1 - gamma):
-            raise _refuse(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
+            raise refused(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
         if params is not None and not isinstance(params, Mapping):
-            raise _refuse(f"params is {params!r}, must be a mapping or None")
+            raise refused(f"params is {params!r}, must be a mapping or None")
         _fill(
             self,
             outcomes
-            | _checked_start(start, len(outcomes["next_state"]))
-            | {"gamma": gamma, "horizon": _checked_horizon(horizon)}
+            | checked_start(start, len(outcomes["next_state"]))
+            | {"gamma": gamma, "horizon": None if horizon is None else int(horizon)}
             | {"name": str(name), "params": dict(params or {})},
         )
 
@@ -139,8 +178,22 @@ class TabularMDP:
     ) -> TabularMDP:
         """The exact task behind an environment that carries its table ``P`` (FrozenLake, Taxi, CliffWalking, ...).
 
-        ``env`` is an environment or its Gymnasium id. The start comes from ``initial_state_distrib``, or state 0;
-        the horizon from the environment's step limit unless given.
+        Parameters
+        ----------
+        env : gymnasium.Env or str
+            The environment, or its id. The start is its ``initial_state_distrib``, or state 0.
+        gamma : float
+            The discount, in [0, 1).
+        horizon : int, None or "env"
+            The most steps of an episode; "env" is the environment's own step limit.
+        name : str, optional
+            What to call the task; the id of the environment unless given.
+
+        Examples
+        --------
+        >>> from pastmaster import TabularMDP
+        >>> TabularMDP.from_gymnasium("FrozenLake-v1", gamma=0.99)
+        TabularMDP('FrozenLake-v1', 16 states, 4 actions, 3 outcomes, gamma=0.99, horizon=100)
         """
         if isinstance(env, str):
             env = gym.make(env)
@@ -157,7 +210,17 @@ class TabularMDP:
         return cls(**arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
 
     def to_gymnasium(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
-        """This task as an environment (``pastmaster/Tabular-v0``), which truncates an episode at the horizon itself."""
+        """This task as an environment (``pastmaster/Tabular-v0``), which truncates episodes at the horizon itself.
+
+        ``render_mode`` is None, "ansi" or "rgb_array".
+
+        Examples
+        --------
+        >>> from pastmaster import TabularMDP
+        >>> env = TabularMDP([[0, 0]], [[0.0, 1.0]], gamma=0.5, horizon=3).to_gymnasium()
+        >>> env.reset(seed=0)[0], env.step(1)[:4]
+        (0, (0, 1.0, False, False))
+        """
         if render_mode not in (None, "ansi", "rgb_array"):
             raise InvalidInputError(
                 f"to_gymnasium: render_mode is {render_mode!r}, must be None, 'ansi' or 'rgb_array'"
@@ -208,7 +271,7 @@ def task_from_arrays(
     for key, given in exact.items():
         made = getattr(task, key)
         if (given.dtype, given.shape) != (made.dtype, made.shape) or np.abs(given - made).max() > PROBABILITY_TOLERANCE:
-            raise _refuse(f"{key} is not that of a task")
+            raise refused(f"{key} is not that of a task")
     return _made_of(vars(task) | exact)
 
 
@@ -226,107 +289,3 @@ def check_alike(tasks: list[TabularMDP], caller: str) -> None:
                     f"{caller}: tasks[{index}].{attribute} is {got}, must be {expected} as in tasks[0]: "
                     "the tasks of one call share states, actions and gamma"
                 )
-
-
-def _refuse(message: str) -> InvalidInputError:
-    return InvalidInputError(f"TabularMDP: {message}")
-
-
-def _first(mask: BoolArray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(mask)[0])
-
-
-def _place(index: tuple[int, ...]) -> str:
-    return "[" + ", ".join(map(str, index)) + "]"
-
-
-def _checked_outcomes(
-    next_state: npt.ArrayLike,
-    reward: npt.ArrayLike,
-    probability: npt.ArrayLike | None,
-    terminated: npt.ArrayLike | None,
-) -> dict[str, Any]:
-    """The four outcome arrays, checked, in canonical dtypes and shape, never sharing memory with the caller's."""
-    states = as_array(next_state, "TabularMDP: next_state", "iu")
-    if states.ndim not in (2, 3) or 0 in states.shape:
-        raise _refuse(f"next_state has shape {states.shape}, must be [S, A] or [S, A, K] with no empty axis")
-    outside = (states < 0) | (states >= len(states))
-    if outside.any():
-        where = _first(outside)
-        raise _refuse(f"next_state{_place(where)} is {states[where]}, must be in 0..{len(states) - 1}")
-    rewards = as_array(reward, "TabularMDP: reward", "iuf").astype(np.float64)
-    ends = (
-        np.zeros(states.shape, np.bool_) if terminated is None else as_array(terminated, "TabularMDP: terminated", "b")
-    )
-    for name, array in (("reward", rewards), ("terminated", ends)):
-        if array.shape != states.shape:
-            raise _refuse(f"{name} has shape {array.shape}, must be {states.shape} as next_state")
-    if not np.isfinite(rewards).all():
-        where = _first(~np.isfinite(rewards))
-        raise _refuse(f"reward{_place(where)} is {rewards[where]}, must be finite")
-    chances = _checked_probability(probability, states.shape)
-    if states.ndim == 3 and ((chances == 0) | (chances == 1)).all():
-        only = chances.argmax(axis=2, keepdims=True)
-        states, rewards, ends = (np.take_along_axis(x, only, axis=2)[:, :, 0] for x in (states, rewards, ends))
-    return {
-        "next_state": np.array(states, np.int32, order="C"),
-        "reward": np.array(rewards, np.float64, order="C"),
-        "terminated": np.array(ends, np.bool_, order="C"),
-        "probability": None if states.ndim == 2 else np.array(chances, np.float64, order="C"),
-    }
-
-
-def _checked_probability(probability: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
-    """The outcome probabilities, each row a distribution; [S, A] tasks have one outcome of probability 1."""
-    if probability is None:
-        if len(shape) == 3 and shape[2] > 1:
-            raise _refuse(f"next_state has {shape[2]} outcomes per action, so probability must be given")
-        return np.ones(shape)
-    chances = as_array(probability, "TabularMDP: probability", "iuf").astype(np.float64)
-    if chances.shape != shape:
-        raise _refuse(f"probability has shape {chances.shape}, must be {shape} as next_state")
-    bad = ~(chances >= 0)
-    if bad.any():
-        where = _first(bad)
-        raise _refuse(f"probability{_place(where)} is {chances[where]}, must be at least 0")
-    totals = chances.reshape(shape[0], shape[1], -1).sum(axis=2)
-    off = ~(np.abs(totals - 1) <= PROBABILITY_TOLERANCE)
-    if off.any():
-        where = _first(off)
-        raise _refuse(f"probability{_place(where)} sums to {totals[where]:.12g}, must be 1")
-    totals[np.abs(totals - 1) <= 1e-15 * chances.size / totals.size] = 1.0  # off by rounding alone: kept as given
-    normalised: FloatArray = chances / totals.reshape(shape[:2] + (1,) * (len(shape) - 2))
-    return normalised
-
-
-def _checked_start(start: int | npt.ArrayLike, n_states: int) -> dict[str, Any]:
-    """The start states and their probabilities, from a state or a distribution over states."""
-    chances = as_array(start, "TabularMDP: start", None)
-    if chances.ndim == 0:
-        if isinstance(start, bool | np.bool_) or not isinstance(start, int | np.integer) or not 0 <= start < n_states:
-            raise _refuse(f"start is {start!r}, must be a state in 0..{n_states - 1} or a distribution over them")
-        return {"start_states": np.array([start], np.int32), "start_probability": np.ones(1)}
-    chances = as_array(chances, "TabularMDP: start", "iuf").astype(np.float64)
-    if chances.shape != (n_states,):
-        raise _refuse(f"start has shape {chances.shape}, must be a state or a distribution of shape ({n_states},)")
-    if not (chances >= 0).all():
-        where = _first(~(chances >= 0))
-        raise _refuse(f"start{_place(where)} is {chances[where]}, must be at least 0")
-    if not abs(chances.sum() - 1) <= PROBABILITY_TOLERANCE:
-        raise _refuse(f"start sums to {chances.sum():.12g}, must be 1")
-    states = np.flatnonzero(chances)
-    return {"start_states": states.astype(np.int32), "start_probability": chances[states] / chances.sum()}
-
-
-def _checked_gamma(gamma: float) -> float:
-    if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.integer | np.floating) or not 0 <= gamma < 1:
-        raise _refuse(f"gamma is {gamma!r}, must be in [0, 1)")
-    return float(gamma)
-
-
-def _checked_horizon(horizon: int | None) -> int | None:
-    if horizon is None:
-        return None
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon < 2**31:
-        raise _refuse(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
-    return int(horizon)

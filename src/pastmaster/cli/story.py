@@ -40,10 +40,10 @@ def run(out: Path, stage: Stage, seed: int = 0) -> Story:
     out = figures.writable(out)
     rng = np.random.default_rng(seed)
     with stage("build 60 surveillance tasks, and a new one of the family"):
-        tasks, sequences = surveillance.repository(61, 2, rng=rng, n_sequences=6)
+        tasks = surveillance.family(61, 2, rng=rng, n_sequences=6)
     with stage("solve them (the first run here compiles)"):
         solutions = [solve(task) for task in tasks]
-        place = _new_one(sequences, solutions)
+        place = _new_one(surveillance.group_sequences(tasks), solutions)
         new, best = tasks.pop(place), solutions.pop(place)
         policies = [solution.policy for solution in solutions]
     with stage("cross values: every policy in every task"):

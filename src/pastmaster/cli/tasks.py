@@ -1,34 +1,30 @@
-"""Tasks named on the command line: files of arrays, Gymnasium environments, or a family of the paper's domains."""
+"""Tasks and policies named on the command line: files, Gymnasium environments, or a family of the paper's domains."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import gymnasium as gym
-import numpy as np
 
-from pastmaster.arrays import Array
-from pastmaster.domains import coloured_grid, surveillance, windy_corridor
-from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.files import BROKEN_ZIP, LONGEST_HEADER, from_npy, read_header
-from pastmaster.policies import load_sb3
-from pastmaster.repository.records import Task
-from pastmaster.tasks import GymTask
-from pastmaster.tasks.gym_task import environment_name
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pastmaster.tasks import GymTask, TabularMDP
 
 DOMAINS = ("surveillance", "windy-corridor", "coloured-grid")
+TASK_ARRAYS = ("next_state", "reward", "probability", "terminated", "start", "gamma", "horizon", "name")
+NEEDED = {"next_state", "reward", "gamma"}
+DEFAULT_GAMMA = 0.99
 
 
 @dataclass(frozen=True)
-class Offer:
+class NamedTasks:
     """The options that name tasks."""
 
     files: tuple[Path, ...]
@@ -43,24 +39,28 @@ class Offer:
     family_seed: int
     modules: tuple[str, ...]
 
-    def tasks(self) -> list[Task]:
+    def read(self) -> list[TabularMDP | GymTask]:
         """The tasks, at least one."""
         for module in self.modules:
             try:
                 importlib.import_module(module)
             except ImportError as error:
                 raise InvalidInputError(f"--import {module}: {error}") from None
-        found: list[Task] = [read_task(path) for path in self.files]
+        found: list[TabularMDP | GymTask] = [read_task(path) for path in self.files]
         if self.gym_id is not None:
             found.append(environment_task(self.gym_id, self.kwargs, self.gamma, self.horizon))
         if self.domain is not None:
-            found.extend(self.family())
+            found.extend(self._family())
         if not found:
             raise InvalidInputError("no task is named: give .npz files, --gym ID, or --domain NAME")
         return found
 
-    def family(self) -> list[TabularMDP]:
+    def _family(self) -> list[TabularMDP]:
         """``count`` tasks of a domain, in an order that depends on the seed alone: more tasks begin with fewer."""
+        import numpy as np
+
+        from pastmaster.domains import coloured_grid, surveillance, windy_corridor
+
         rng = np.random.default_rng(self.family_seed)
         if self.domain == "coloured-grid":
             return coloured_grid.family(rng.random((self.count, 2)))
@@ -70,20 +70,6 @@ class Offer:
         if self.count > len(tasks):
             raise InvalidInputError(f"--count is {self.count}, must be at most {len(tasks)} for {self.domain}")
         return [tasks[i] for i in rng.permutation(len(tasks))[: self.count]]
-
-
-def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that name tasks; the command is called with ``offer``."""
-
-    def called(*arguments: Any, **options: Any) -> Any:
-        offer = Offer(**{field.name: options.pop(field.name) for field in fields(Offer)})
-        return command(*arguments, offer=offer, **options)
-
-    called.__doc__, called.__name__ = command.__doc__, command.__name__
-    called.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for add in reversed(OPTIONS):
-        called = add(called)
-    return called
 
 
 OPTIONS = (
@@ -103,8 +89,26 @@ OPTIONS = (
 )
 
 
-def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int | None) -> Task:
+def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that name tasks; the command is called with ``named``."""
+
+    @functools.wraps(command)
+    def called(*arguments: Any, **options: Any) -> Any:
+        named = NamedTasks(**{field.name: options.pop(field.name) for field in fields(NamedTasks)})
+        return command(*arguments, named=named, **options)
+
+    for add in reversed(OPTIONS):
+        called = add(called)
+    return called
+
+
+def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int | None) -> TabularMDP | GymTask:
     """The exact task behind an environment that carries its table, else the environment as a black box."""
+    import gymnasium as gym
+
+    from pastmaster.tasks import GymTask, TabularEnv, TabularMDP
+    from pastmaster.tasks.gym_task import environment_name
+
     try:
         arguments = json.loads(kwargs)
     except ValueError as error:
@@ -115,26 +119,26 @@ def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int
         env = gym.make(gym_id, **arguments)
     except Exception as error:  # an environment's constructor may raise anything
         raise InvalidInputError(f"--gym {gym_id} cannot be made: {error}") from None
+    discount = DEFAULT_GAMMA if gamma is None else gamma
     try:
-        model = getattr(env.unwrapped, "mdp", None)
-        if isinstance(model, TabularMDP) and gamma in (None, model.gamma) and horizon in (None, model.horizon):
-            return model
-        if hasattr(env.unwrapped, "P"):
-            exact = TabularMDP.from_gymnasium(
-                env, 0.99 if gamma is None else gamma, horizon="env" if horizon is None else horizon
-            )
-            exact.__setstate__({"name": environment_name(gym_id, arguments)})  # maps are told apart by their arguments
-            return exact
+        inner = env.unwrapped
+        if isinstance(inner, TabularEnv) and gamma in (None, inner.mdp.gamma) and horizon in (None, inner.mdp.horizon):
+            return inner.mdp
+        if hasattr(inner, "P"):
+            name = environment_name(gym_id, arguments)  # maps are told apart by their arguments
+            return TabularMDP.from_gymnasium(env, discount, horizon="env" if horizon is None else horizon, name=name)
     finally:
         env.close()
-    return GymTask(gym_id, arguments, 0.99 if gamma is None else gamma, horizon)
+    return GymTask(gym_id, arguments, discount, horizon)
 
 
 def read_task(path: Path) -> TabularMDP:
     """A task from an .npz file whose arrays are named as the arguments of ``TabularMDP``."""
+    from pastmaster.files import read_npz
+    from pastmaster.tasks import TabularMDP
+
     found = read_npz(path)
-    allowed = {"next_state", "reward", "probability", "terminated", "start", "gamma", "horizon", "name"}
-    unknown, missing = set(found) - allowed, {"next_state", "reward", "gamma"} - set(found)
+    unknown, missing = set(found) - set(TASK_ARRAYS), NEEDED - set(found)
     if unknown or missing:
         what = repr(min(unknown)) if unknown else f"no {min(missing)!r}"
         raise InvalidInputError(
@@ -148,38 +152,11 @@ def read_task(path: Path) -> TabularMDP:
         raise InvalidInputError(f"{path}: {error}") from None
 
 
-def read_npz(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file; nothing is unpickled, and headers are checked before memory is taken."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {
-                info.filename.removesuffix(".npy"): _member(archive, info, f"{path}: {info.filename}")
-                for info in archive.infolist()
-            }
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except BROKEN_ZIP as error:
-        raise InvalidInputError(f"{path} is not an .npz file: {error}") from None
-
-
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Array:
-    with archive.open(info) as file:
-        head = file.read(LONGEST_HEADER)
-        header = read_header(head, info.file_size, place)
-        return from_npy(head + file.read(info.file_size - len(head)), header)
-
-
 def read_policy(path: Path) -> Any:
     """A policy from an .npy file, actions [S] or probabilities [S, A], or from a Stable-Baselines3 .zip file."""
+    from pastmaster.files import read_npy
+    from pastmaster.policies import load_sb3
+
     if path.suffix == ".zip":
         return load_sb3(path)
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            header = read_header(file.read(LONGEST_HEADER), size, str(path))
-            file.seek(0)
-            return from_npy(file.read(), header)
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except DamagedError as error:
-        raise InvalidInputError(f"{error}: must be a .npy file of actions [S] or probabilities [S, A]") from None
+    return read_npy(path, "actions [S] or probabilities [S, A]")

@@ -1,0 +1,52 @@
+"""What the commands print and draw: tables, JSON, pictures, bars."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUMBER = re.compile(r"-|-?[0-9.]+(e[-+]?[0-9]+)?")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object."""
+    click.echo(json.dumps(value, indent=1))
+
+
+def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
+    """A table: texts to the left, numbers to the right, as wide as need be."""
+    cells = [[" ".join(str(cell).split()) for cell in line] for line in [head, *lines]]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    texts = [any(not NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]
+    for line in cells:
+        padded = (
+            cell.ljust(width) if is_text else cell.rjust(width)
+            for cell, width, is_text in zip(line, widths, texts, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Draw, and say where."""
+    from pastmaster import figures
+
+    try:
+        written = figures.save(figure, figures.writable(path))
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
+    click.echo(f"picture: {written}", err=True)
+
+
+def bars_wanted(quiet: bool) -> bool:
+    """Whether a person watches the terminal, so that progress bars are drawn."""
+    return not quiet and sys.stderr.isatty()
