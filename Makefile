@@ -2,20 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
+WORKERS := -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo test soak bench format clean
+.PHONY: demo test soak docs bench format clean
 
 demo: .venv/installed
 	$(BIN)/pastmaster demo
 
+# Everything but what is marked soak, in about six minutes on two cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest $(WORKERS)
 
+# Everything marked soak or repeated, in full: before a release.
 soak: .venv/installed-dev
-	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -s tests/repository/test_repository_faults.py tests/continual/test_agent_faults.py
+	PASTMASTER_SOAK=1 $(BIN)/pytest $(WORKERS) -rP -o timeout=7200
+
+# The documentation as a site that needs no network: open site/index.html.
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks
@@ -41,6 +48,10 @@ clean:
 
 .venv/installed-dev: pyproject.toml .venv/torch
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@ .venv/installed
+
+.venv/installed-docs: pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@ .venv/installed
 
 .venv/installed-bench: pyproject.toml .venv/torch

@@ -1,11 +1,15 @@
-"""One seed for every test: 42, or any of 0 to 99 that the environment variable PASTMASTER_TEST_SEED names."""
+"""What all tests share: their seed, their order, places for repositories, and Ctrl-C and a clock for those in need.
+
+One seed for every test: 42, or any of 0 to 99 that the environment variable PASTMASTER_TEST_SEED names.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from pastmaster import Repository
 
 SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
+SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
 settings.register_profile("pastmaster", deadline=None, derandomize=False, max_examples=40, database=None)
@@ -33,8 +38,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(SEED)
 
 
-def pytest_report_header() -> str:
-    return f"PASTMASTER_TEST_SEED={SEED}"
+def pytest_report_header() -> list[str]:
+    soak = "soak: all that is marked soak or repeated, in full" if SOAK else "without soak: `make soak` runs the rest"
+    return [f"PASTMASTER_TEST_SEED={SEED}", soak]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under ``make soak`` what is marked for it, else all the rest; in any case the longest first."""
+
+    def chosen(item: pytest.Item) -> bool:
+        marks = {mark.name for mark in item.iter_markers()}
+        return bool(marks & {"soak", "repeated"}) if SOAK else "soak" not in marks
+
+    def seconds(item: pytest.Item) -> float:
+        mark = item.get_closest_marker("long")
+        return 0.0 if mark is None else float(mark.args[0])
+
+    config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
+    items[:] = sorted(filter(chosen, items), key=seconds, reverse=True)
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +69,29 @@ def rng(seed: int) -> np.random.Generator:
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, here and in processes started here: in a script's background it is ignored."""
+def ctrl_c() -> Iterator[Callable[..., None]]:
+    """Sends Ctrl-C once something has happened, which it asks for again and again on a thread of its own.
+
+    SIGINT raises KeyboardInterrupt meanwhile, here and in processes started here: in a script's background, where tests
+    may run, it is ignored.
+    """
+    over, threads = threading.Event(), []
+
+    def send(happened: Callable[[], object]) -> None:
+        while not happened():
+            if over.wait(0.02):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def arrange(when: Callable[[], object]) -> None:
+        threads.append(threading.Thread(target=send, args=(when,), daemon=True))
+        threads[-1].start()
+
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    yield arrange
+    over.set()
+    for thread in threads:
+        thread.join()
     signal.signal(signal.SIGINT, before)
 
 

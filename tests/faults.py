@@ -33,7 +33,7 @@ from pastmaster.repository.streams import stored_runs
 from pastmaster.repository.worth import read_matrix
 
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
-PATIENCE = 600.0  # seconds after which a process counts as hanging, on a busy machine too
+PATIENCE = 2400.0 if SOAK else 240.0  # seconds after which a process counts as hanging, on a busy machine too
 
 
 def repetitions(full: int, brief: int | None = None) -> int:
@@ -105,7 +105,7 @@ def start(function: Any, *arguments: Any) -> ForkServerProcess:
 
 def finish(*processes: ForkServerProcess) -> None:
     """Wait for processes, all of which must end well."""
-    deadline = time.monotonic() + PATIENCE * (10 if SOAK else 1)
+    deadline = time.monotonic() + PATIENCE
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))
     codes = [process.exitcode for process in processes]

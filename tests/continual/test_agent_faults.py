@@ -21,6 +21,8 @@ from pastmaster import ContinualTransfer, Repository
 from pastmaster.continual import JsonLines
 from pastmaster.repository.schema import runs
 
+pytestmark = pytest.mark.repeated
+
 KILLS = repetitions(200)
 BEFORE, STREAM = range(100, 104), range(12)
 VARIANTS: dict[str, dict[str, Any]] = {

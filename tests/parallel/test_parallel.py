@@ -20,7 +20,7 @@ def test_results_come_in_order(n_jobs, progress):
 
 
 def test_there_are_as_many_workers_as_asked_for():
-    together = threading.Barrier(3, timeout=10)  # breaks unless three jobs run at once
+    together = threading.Barrier(3, timeout=240)  # breaks unless three jobs run at once
     assert len(parallel.run(lambda _: together.wait(), range(3), n_jobs=3)) == 3
     names = set(parallel.run(lambda _: threading.current_thread().name, range(20), n_jobs=1))
     assert names == {threading.current_thread().name}
