@@ -70,8 +70,8 @@ def run() -> None:
 
 def settings() -> list[Setting]:
     """Two targets: 16 sources of which one stands in for the new task, 16 of which none does, and no sources."""
-    tasks, orders = surveillance.repository(18, 2, rng=np.random.default_rng(0), n_sequences=17)
-    kinds = [tuple(order) for order in orders.tolist()]
+    tasks = surveillance.family(18, 2, rng=np.random.default_rng(0), n_sequences=17)
+    kinds = [tuple(order) for order in surveillance.group_sequences(tasks).tolist()]
     (twin,) = (kind for kind in set(kinds) if kinds.count(kind) == 2)
     new, stand_in = (task for task, kind in zip(tasks, kinds, strict=True) if kind == twin)
     policies = [solve(task).policy for task, kind in zip(tasks, kinds, strict=True) if kind != twin]
@@ -166,6 +166,7 @@ class ByHand:
     def __init__(self, loop: Any, setting: Setting) -> None:
         ours, task = engine(setting), setting.task
         selector, learner = ours.trial.selector, ours.trial.learner
+        assert isinstance(selector, Exp3Transfer)
         self.loop, self.Q = loop, learner.Q
         self.returns, self.arms = ours.trial.returns, ours.trial.arms
         self.kept: list[Any] = [ours.task.next_state, ours.task.reward, ours.task.terminated, ours.sources.actions]
@@ -301,7 +302,7 @@ def tell_many(arms, memory, settings, rng, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
         arm = kernels.choose(arms, memory, settings, rng.random())
         if arm == 0:
-            term = settings[layout.RATE] * (1.0 / arms[layout.PROBABILITY, 0]) / arms.shape[1] - lost
+            term = settings[layout.BETA] * (1.0 / arms[layout.PROBABILITY, 0]) / arms.shape[1] - lost
             grown = exact + term
             lost, exact = (grown - exact) - term, grown
         kernels.record(arms, memory, settings, arm, 1.0 if arm == 0 else 0.0, nobody)
@@ -316,7 +317,7 @@ def many_tells() -> Iterator[Row]:
             n_arms - 1, EPISODES, bounds=(0.0, 1.0), beta=rate, elimination="none", rng=np.random.default_rng(0)
         )
         exact = tell_many(selector._arms, selector._memory, selector._settings, selector._rng, n_tells)
-        error = abs(float(selector._arms[layout.SCORE, 0]) / exact - 1.0)
+        error = abs(float(selector._arms[layout.LOG_WEIGHT, 0]) / exact - 1.0)
         assert selector.n_told == n_tells
         state = np.concatenate([selector._arms.ravel(), selector._memory, selector.probabilities])
         sane = bool(np.isfinite(state).all()) and abs(float(selector.probabilities.sum()) - 1.0) < 1e-12

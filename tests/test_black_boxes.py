@@ -27,11 +27,11 @@ from pastmaster import (
     search_clusterings,
     transfer,
 )  # fmt: skip
-from pastmaster.estimation import Run, episode_returns, estimate_values
+from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import FixedPolicy
-from pastmaster.reuse.new_task import wider
+from pastmaster.reuse.trial import wider
 from pastmaster.values import task_bounds
 
 CART = "pastmaster/CartPole-v0"
@@ -115,7 +115,7 @@ def test_a_task_can_be_sent_to_another_process(name, rng):
     task = TASKS[name]()
     policy = as_policy(policies_of(task, rng)["network"], "policy")
     again = pickle.loads(cloudpickle.dumps(task))
-    one, other = (episode_returns(each, [policy], [Run(0, 0, 4)], 3)[0] for each in (task, again))
+    one, other = (episode_returns(each, [policy], [EpisodeRange(0, 0, 4)], 3)[0] for each in (task, again))
     assert one.tobytes() == other.tobytes()
 
 
@@ -127,7 +127,7 @@ def test_returns_stay_within_the_bounds_a_task_tells(name, rng):
         assert bounds is None
         return
     policies = [as_policy(policy, "policy") for policy in policies_of(task, rng).values()]
-    returns = np.array(episode_returns(task, policies, [Run(j, 0, 20) for j in range(len(policies))], 1))
+    returns = np.array(episode_returns(task, policies, [EpisodeRange(j, 0, 20) for j in range(len(policies))], 1))
     assert bounds.lower <= returns.min() <= returns.max() <= bounds.upper
 
 
@@ -148,7 +148,7 @@ def test_a_task_is_stored_and_comes_back_the_same_or_says_why_not(name, rng, pla
         observations = [spaces(task)[0].sample() for _ in range(20)]
         assert policy.act(np.array(observations)).tobytes() == network.act(np.array(observations)).tobytes()
         one, other = (
-            episode_returns(each, [network], [Run(0, 0, 5)], 3)[0].tolist() for each in (task, stored)
+            episode_returns(each, [network], [EpisodeRange(0, 0, 5)], 3)[0].tolist() for each in (task, stored)
         )  # fmt: skip
         assert one == other
         assert reopened.add(stored, network, **exact) == 1
@@ -430,7 +430,9 @@ def test_a_task_has_one_horizon_everywhere():
     task = GymTask(Long, horizon=4, gamma=1.0)
     policy = FunctionPolicy(lambda o: 1)
     run = transfer(task, [], episodes=2, rng=np.random.default_rng(0), bounds=(0, 9), learner=FixedPolicy(lambda o: 1))
-    assert run.returns[0].tolist() == episode_returns(task, [policy], [Run(0, 0, 2)], 0)[0].tolist() == [2.0, 2.0]
+    assert (
+        run.returns[0].tolist() == episode_returns(task, [policy], [EpisodeRange(0, 0, 2)], 0)[0].tolist() == [2.0, 2.0]
+    )
 
 
 def test_what_is_kept_on_disk_is_told_from_what_is_registered_later(tmp_path):
@@ -456,7 +458,7 @@ def test_uniform_estimates_run_just_so_many_episodes(rng):
     network = policies_of(task, rng)["network"]
     for episodes in (4, 30):
         seeds = np.random.default_rng(0).integers(2**63, size=1).tolist()
-        returns = episode_returns(task, [network], [Run(0, 0, episodes)], seeds[0])[0]
+        returns = episode_returns(task, [network], [EpisodeRange(0, 0, episodes)], seeds[0])[0]
         found = tried([task], [network], np.random.default_rng(0), episodes=episodes)
         assert found.mean[0, 0] == pytest.approx(returns.mean(), rel=1e-12)
 

@@ -290,7 +290,8 @@ def test_evidence_comes_from_own_episodes_only_even_when_episodes_are_shared(cls
         others = np.arange(4) != arm
         assert (selector._arms[EVIDENCE][:, others] == before[EVIDENCE][:, others]).all()
         if arm < 3:
-            changed = selector._arms[layout.SCORE] != before[layout.SCORE]
+            row = layout.LOG_WEIGHT if cls is Exp3Transfer else layout.LOSS
+            changed = selector._arms[row] != before[row]
             assert changed[:3].all()
     assert selector.counts.tolist() == [len(payoffs) for payoffs in own]
     np.testing.assert_allclose(selector.mean_returns, [np.mean(payoffs) for payoffs in own])

@@ -420,5 +420,5 @@ def test_spaces_that_are_not_discrete_from_0_are_refused(observations, actions):
 
 @pytest.mark.parametrize("learn_from", ["all", None, "Own"])
 def test_it_learns_from_own_or_every_and_nothing_else(learn_from):
-    with pytest.raises(InvalidInputError, match=r"QLearning: learn_from is .*, must be 'own' or 'every'"):
+    with pytest.raises(InvalidInputError, match=r"QLearning: learn_from is .*, must be one of 'own', 'every'"):
         QLearning(learn_from=learn_from)

@@ -214,8 +214,8 @@ def test_a_policy_that_is_no_plain_network_acts_all_the_same(seed):
 
 
 WRONG = {
-    "an algorithm": ({"algorithm": "PPO"}, "algorithm is 'PPO', must be one of DQN, SAC, TD3, DDPG"),
-    "learn_from": ({"learn_from": "others"}, "learn_from is 'others', must be 'own' or 'every'"),
+    "an algorithm": ({"algorithm": "PPO"}, "algorithm is 'PPO', must be one of 'DQN', 'SAC', 'TD3', 'DDPG'"),
+    "learn_from": ({"learn_from": "others"}, "learn_from is 'others', must be one of 'own', 'every'"),
     "exploration_steps": ({"exploration_steps": 0}, "exploration_steps is 0, must be a whole number"),
     "gamma": ({"gamma": 0.9}, "gamma is given, must be left out: it is transfer's"),
     "a seed": ({"seed": 1}, "seed is given, must be left out"),

@@ -621,7 +621,7 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
         x = float(np.clip(level[arm] + 0.1 * (rng.random() - 0.5), 0.0, 1.0))
         selector.tell(arm, -1.0 + 4.0 * x)
         plain.tell(arm, (-1.0 + 4.0 * x + 1.0) / 4.0)
-        np.testing.assert_allclose(selector._arms[layout.SCORE], plain.log_weight, rtol=1e-11, atol=0)
+        np.testing.assert_allclose(selector._arms[layout.LOG_WEIGHT], plain.log_weight, rtol=1e-11, atol=0)
         assert set(np.flatnonzero(selector.active)) == plain.in_play
         assert selector.eliminated_at.tolist() == plain.eliminated_at
     if elimination == "none":
@@ -704,7 +704,7 @@ def test_a_shared_episode_counts_for_every_arm_that_could_have_run_it(rng):
     """Hand-computed: x over the total probability of the acts, times each arm's likelihood of them."""
     selector = make(Exp3Transfer, rng, beta=0.4, bounds=(0.0, 1.0))
     run_in_bounds = np.array([0.1, 0.4, 0.3, 0.2])
-    selector._arms[layout.SCORE] = np.log(run_in_bounds)
+    selector._arms[layout.LOG_WEIGHT] = np.log(run_in_bounds)
     selector._arms[layout.WEIGHT] = run_in_bounds
     p = 0.6 * run_in_bounds + 0.1
     np.testing.assert_allclose(selector.probabilities, p, rtol=1e-12)
@@ -713,7 +713,7 @@ def test_a_shared_episode_counts_for_every_arm_that_could_have_run_it(rng):
         selector._memory[layout.PENDING] = -1.0
     selector.tell(selector.ask(), 0.8, likelihood)
     grown = 0.4 / 4 * 0.8 * likelihood / (p[0] + p[2] + 0.25 * p[3])
-    np.testing.assert_allclose(selector._arms[layout.SCORE] - np.log(run_in_bounds), grown, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(selector._arms[layout.LOG_WEIGHT] - np.log(run_in_bounds), grown, rtol=1e-10, atol=1e-15)
 
 
 def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
@@ -721,7 +721,7 @@ def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     state = make(Exp3Transfer, rng, 2, bounds=(0.0, 1.0), check_every=1, beta=0.3).to_dict()
     state["arms"][layout.COUNT] = [1000.0, 1000.0, 1000.0]
     state["arms"][layout.TOTAL] = [0.0, 1000.0, 0.0]
-    state["arms"][layout.SCORE] = [1000.0, 0.0, 0.0]
+    state["arms"][layout.LOG_WEIGHT] = [1000.0, 0.0, 0.0]
     state["arms"][layout.WEIGHT] = [1.0, 0.0, 0.0]
     state["memory"][layout.SHIFT], state["memory"][layout.EPISODE] = 1000.0, 3000.0
     selector = Exp3Transfer.from_dict(state)
@@ -745,21 +745,21 @@ def test_tsallis_inf_follows_its_definition(seed, estimator):
         np.testing.assert_allclose(p, plain.probabilities(), rtol=1e-9)
         assert p.sum() == pytest.approx(1.0, rel=1e-13)
         eta = (4 if reduced else 2) / math.sqrt(t)
-        normaliser = selector._arms[layout.SCORE] - 2 / (eta * np.sqrt(p))  # one x for all arms
+        normaliser = selector._arms[layout.LOSS] - 2 / (eta * np.sqrt(p))  # one x for all arms
         np.testing.assert_allclose(normaliser, normaliser[0], rtol=1e-9, atol=1e-9)
         arm = selector.ask()
         x = float(rng.random() ** (1 + arm))
         shares = None if t % 3 else np.where(np.arange(c + 1) == arm, 1.0, rng.random(c + 1))
         selector.tell(arm, x, shares)
         plain.tell(arm, x, shares)
-        np.testing.assert_allclose(selector._arms[layout.SCORE], plain.losses, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(selector._arms[layout.LOSS], plain.losses, rtol=1e-8, atol=1e-8)
 
 
 def test_tsallis_probabilities_solve_the_regularised_problem(rng):
     """argmin over the simplex of <p, L> - (4 / eta) sum (sqrt(p_i) - p_i / 2), the 1/2-Tsallis entropy."""
     selector = TsallisINF(2, bounds=(0.0, 1.0), rng=rng)
     for losses, t in (([0.0, 1.0, 3.0], 9), ([5.0, 4.0, 4.5], 100), ([0.0, 0.0, 0.0], 1), ([-2.0, 20.0, 0.0], 400)):
-        selector._arms[layout.SCORE] = losses
+        selector._arms[layout.LOSS] = losses
         selector._memory[layout.EPISODE] = t - 1.0
         eta, losses = 4 / math.sqrt(t), np.array(losses)
 
@@ -783,13 +783,13 @@ def test_tsallis_estimates_of_losses_by_hand(rng):
     ):
         selector = TsallisINF(2, bounds=(0.0, 1.0), estimator=estimator, rng=rng)
         for arm in range(3):
-            selector._arms[layout.SCORE] = 0.0
+            selector._arms[layout.LOSS] = 0.0
             selector._arms[layout.PROBABILITY] = p
             selector._memory[layout.EPISODE], selector._memory[layout.PENDING] = 99.0, float(arm)
             selector.tell(arm, x)
             others = BASE if estimator == "reduced-variance" else np.zeros(3)
             wanted = np.where(np.arange(3) == arm, expected(arm), others)
-            np.testing.assert_allclose(selector._arms[layout.SCORE], wanted, rtol=1e-12)
+            np.testing.assert_allclose(selector._arms[layout.LOSS], wanted, rtol=1e-12)
 
 
 BASE = np.array([0.5, 0.5, 0.0])
@@ -799,7 +799,7 @@ def test_tsallis_weighs_only_the_arms_in_play(rng):
     """Even where one that was dropped had lost less than all others."""
     selector = TsallisINF(3, bounds=(0.0, 1.0), elimination="anytime", rng=rng)
     run_losses, left = [40.0, 2.0, 43.0, 45.0], [0, 2, 3]
-    selector._arms[layout.SCORE] = run_losses
+    selector._arms[layout.LOSS] = run_losses
     selector._arms[layout.ACTIVE, 1] = 0.0
     selector._memory[layout.EPISODE] = 399.0
     wanted = reference.tsallis_probabilities([run_losses[i] for i in left], 4 / math.sqrt(400))
@@ -905,7 +905,7 @@ def test_estimates_of_losses_among_the_sources_by_hand(rng, shared):
         shares = likelihood[:4] if shared else np.eye(4)[arm]
         chance = 0.3 * 0.5 + 0.2 * 1.0 + 0.1 * 0.25 if shared else p[arm]
         wanted = (1 - x - base) * shares / chance + base
-        np.testing.assert_allclose(selector._arms[layout.SCORE], [*wanted, 0.0], rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(selector._arms[layout.LOSS], [*wanted, 0.0], rtol=1e-12, atol=1e-15)
 
 
 settings_of_balancing = {
@@ -981,7 +981,7 @@ def tell_many(arms, memory, settings, uniforms, noise, means, n, own, nobody):
             summed += arms[layout.PROBABILITY, i]
             lowest = min(lowest, arms[layout.PROBABILITY, i])
         least_sum, greatest_sum = min(least_sum, summed), max(greatest_sum, summed)
-        grown = settings[layout.RATE] * x / arms[layout.PROBABILITY, arm] / arms.shape[1]
+        grown = settings[layout.BETA] * x / arms[layout.PROBABILITY, arm] / arms.shape[1]
         if not own:
             base = 0.5 if arms[layout.PROBABILITY, arm] >= 16.0 / (t + 1.0) else 0.0
             grown = (1.0 - x - base) / arms[layout.PROBABILITY, arm]
@@ -1013,8 +1013,9 @@ def test_long_runs_neither_overflow_nor_lose_precision(rng, cls, n):
     assert lowest > 0.0
     assert np.isfinite(selector._arms).all()
     assert np.isfinite(selector._memory).all()
-    np.testing.assert_allclose(selector._arms[layout.SCORE], score, rtol=1e-6)
-    assert selector._arms[layout.SCORE].max() > (1e4 if cls is Exp3Transfer else 1e5)
+    row = layout.LOG_WEIGHT if cls is Exp3Transfer else layout.LOSS
+    np.testing.assert_allclose(selector._arms[row], score, rtol=1e-6)
+    assert selector._arms[row].max() > (1e4 if cls is Exp3Transfer else 1e5)
     assert selector.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     assert json.dumps(selector.to_dict(), allow_nan=False)
     run_on = cls.from_dict(selector.to_dict())
@@ -1038,8 +1039,11 @@ def test_with_no_elimination_the_bound_holds_to_every_arm(rng):
         promised, g = guarantee(Exp3Transfer, rng, **settings), regret_bound(3, 5000, 8.0)
         assert promised.to_learner == pytest.approx(g, rel=1e-12)
         assert promised.to_each_source == promised.to_best_source == promised.to_learner
-        assert f"would have earned, in the state it was in at each episode, by at most {g:.4g};" in promised.statement
-        assert f"of each source's value by at most {g:.4g}." in promised.statement
+        assert (
+            f"at most {g:.4g} below what the learner would have earned with what it had learned by each episode;"
+            in promised.statement
+        )
+        assert f"at most {g:.4g} below the value of each source." in promised.statement
         assert ALONE in promised.statement
         assert str(promised) == promised.statement
         assert promised.episodes == 5000
@@ -1051,7 +1055,8 @@ def test_under_anytime_elimination_it_holds_to_the_learner_and_with_delta_of_the
     assert promised.to_best_source == pytest.approx(g + 0.05 * 8.0, rel=1e-12)
     assert promised.to_each_source is None
     assert (
-        f"of the best source's value by at most {g + 0.4:.4g} (0.4 of it for wrong eliminations)." in promised.statement
+        f"at most {g + 0.4:.4g} below the value of the best source (0.4 of it for wrong eliminations)."
+        in promised.statement
     )
     assert "each source" not in promised.statement
     assert ALONE in promised.statement
@@ -1062,7 +1067,7 @@ def test_under_the_printed_elimination_nothing_is_proven_to_the_sources(rng):
         assert promised.to_learner == pytest.approx(regret_bound(3, 5000, 8.0), rel=1e-12)
         assert promised.to_each_source is None
         assert promised.to_best_source is None
-        assert "of the sources by an amount not proven" in promised.statement
+        assert "below the value of the sources by an amount not proven" in promised.statement
         assert ALONE in promised.statement
 
 
@@ -1103,7 +1108,8 @@ def test_tsallis_inf_promises_what_its_authors_proved(rng, estimator):
     assert promised.to_learner == pytest.approx(expected, rel=1e-12)
     assert promised.to_each_source == promised.to_best_source == promised.to_learner
     assert (
-        f"would have earned, in the state it was in at each episode, by at most {expected:.4g};" in promised.statement
+        f"at most {expected:.4g} below what the learner would have earned with what it had learned by each episode;"
+        in promised.statement
     )
     assert ALONE in promised.statement
     anytime = guarantee(TsallisINF, rng, episodes=T, estimator=estimator, elimination="anytime", delta=0.02)
@@ -1111,17 +1117,17 @@ def test_tsallis_inf_promises_what_its_authors_proved(rng, estimator):
     assert anytime.to_best_source == pytest.approx(expected + 0.02 * 8.0, rel=1e-12)
     paper = guarantee(TsallisINF, rng, episodes=T, estimator=estimator, elimination="paper")
     assert (paper.to_each_source, paper.to_best_source, paper.to_learner) == (None, None, promised.to_learner)
-    assert "of the sources by an amount not proven" in paper.statement
+    assert "below the value of the sources by an amount not proven" in paper.statement
 
 
 def test_regret_balancing_promises_no_figure_to_any_arm(rng):
     promised = guarantee(RegretBalancing, rng, c=4, episodes=10_000)
     assert (promised.to_learner, promised.to_each_source, promised.to_best_source) == (None, None, None)
     behind, owed = 8.0 * (0.25 * 100 + 1) / 10_000, 8.0 * (0.3 * (4 * 10.0**8) ** (1 / 3) + 1) / 10_000
-    assert f"{behind:.4g}" in promised.statement
-    assert f"{owed:.4g} short" in promised.statement
+    assert f"at most {behind:.4g} less than the best measured mean" in promised.statement
+    assert f"at most {owed:.4g} below that of the same learner run alone" in promised.statement
     assert "as it stood when the learner last ran" in promised.statement
-    assert "To the best source's true value no figure is proven." in promised.statement
+    assert "No bound against the best source's true value is proven." in promised.statement
 
 
 def test_of_policy_reuse_nothing_is_proven(rng):

@@ -30,9 +30,13 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.reuse import _episode_kernels as episodes, _layout as layout, _selector_kernels as kernels
-from pastmaster.reuse.episodes import PlainEpisodes, Trial, simulated, source_arrays
+from pastmaster.reuse.episodes import PlainEpisodes, Trial
+from pastmaster.reuse.sources import source_arrays
+from pastmaster.tasks.simulated import simulated
 
 RUNS = 100
+SCORE = layout.LOG_WEIGHT  # the row that also holds the losses of the other selectors
+assert layout.LOSS == SCORE
 NOBODY = np.empty(0)
 
 
@@ -278,10 +282,10 @@ def frozen_selector(kind, task, rng):
     if kind == "exp3-transfer":
         selector = Exp3Transfer(C, 100, bounds=bounds, beta=0.5, elimination="none", rng=rng)
         weights = np.array([0.05, 0.3, 0.1, 0.35, 0.2])
-        selector._arms[layout.SCORE], selector._arms[layout.WEIGHT] = np.log(weights), weights
+        selector._arms[layout.LOG_WEIGHT], selector._arms[layout.WEIGHT] = np.log(weights), weights
     elif kind == "regret-balancing":  # the learner is behind, so that the sources are next
         selector = RegretBalancing(C, bounds=bounds, kappa=0.0, rng=rng)
-        selector._arms[layout.SCORE, :C] = [0.0, 6.0, 3.0, 2.0]
+        selector._arms[layout.LOSS, :C] = [0.0, 6.0, 3.0, 2.0]
         selector._arms[layout.COUNT] = [3.0, 40.0, 57.0, 0.0, 25.0]  # one source has no mean loss of its own yet
         selector._arms[layout.TOTAL] = [2.5, 4.0, 30.0, 0.0, 0.0]
         selector._memory[layout.EPISODE] = 125.0
@@ -289,7 +293,7 @@ def frozen_selector(kind, task, rng):
     else:
         estimator = "importance-weighted" if kind == "tsallis-inf, weights alone" else "reduced-variance"
         selector = TsallisINF(C, bounds=bounds, estimator=estimator, rng=rng)
-        selector._arms[layout.SCORE] = [0.0, 6.0, 3.0, 2.0, 1.0]
+        selector._arms[layout.LOSS] = [0.0, 6.0, 3.0, 2.0, 1.0]
         selector._memory[layout.EPISODE] = 99.0
     return selector
 
@@ -320,7 +324,7 @@ def compiled_rounds(
         )  # fmt: skip
         kernels.record(arms, memory, settings, ran[r], x[r], buffers.likelihood if share else nobody)
         for i in range(arms.shape[1]):
-            likelihood[r, i], scores[r, i] = buffers.likelihood[i], arms[layout.SCORE, i]
+            likelihood[r, i], scores[r, i] = buffers.likelihood[i], arms[SCORE, i]
     write(arms, saved_arms)
     write(learner.Q, saved_Q)
     for i in range(len(memory)):
@@ -329,7 +333,7 @@ def compiled_rounds(
 
 def plain_rounds(task, learner, selector, share, n, seed):
     """The same by ask, the plain episode loop and tell."""
-    trial = Trial(selector, learner, learner.rng, False, share, None, False, seed, np.empty(0), np.empty(0, np.int32))
+    trial = Trial(selector, learner, learner.rng, False, share, seed, np.empty(0), np.empty(0, np.int32))
     engine = PlainEpisodes(task.to_gymnasium(), SOURCES, trial, task.gamma, task.horizon)
     saved_arms, saved_memory, saved_Q = selector._arms.copy(), selector._memory.copy(), learner.Q.copy()
     ran, x, likelihoods, scores = np.empty(n, int), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
@@ -340,7 +344,7 @@ def plain_rounds(task, learner, selector, share, n, seed):
         x[r], likelihood = engine.episode(arm)
         assert arm == C or np.array_equal(learner.Q, saved_Q)  # it looked on, and forgot
         selector.tell(arm, x[r], likelihood if share else None)
-        likelihoods[r], scores[r] = likelihood, selector._arms[layout.SCORE]
+        likelihoods[r], scores[r] = likelihood, selector._arms[SCORE]
     selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
     return ran, x, likelihoods, scores
 
@@ -351,7 +355,7 @@ def rounds_of(body, kind, share, seed, *, trained=True):
     rngs = tuple(np.random.default_rng(seed).spawn(3))
     selector, learner = frozen_selector(kind, task, rngs[0]), frozen_learner(task, seed, trained=trained)
     learner.rng = rngs[2]
-    p, before = selector.probabilities, selector._arms[layout.SCORE].copy()
+    p, before = selector.probabilities, selector._arms[SCORE].copy()
     if body == "plain":
         ran, x, likelihood, after = plain_rounds(task, learner, selector, share, 3_000, seed)
     else:

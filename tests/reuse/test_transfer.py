@@ -83,7 +83,7 @@ class Untouched(gym.Env):
         ({"trials": "3"}, "transfer: trials is '3', must be a whole number"),
         ({"rng": 42}, r"transfer: rng is 42, must be a numpy\.random\.Generator"),
         ({"rng": None}, "transfer: rng is None"),
-        ({"on_violation": "ignore"}, "transfer: on_violation is 'ignore', must be 'raise', 'widen' or 'clip'"),
+        ({"on_violation": "ignore"}, "transfer: on_violation is 'ignore', must be one of 'raise', 'widen', 'clip'"),
         ({"bounds": None}, r"transfer: bounds is None, must be \(lower, upper\) for 'exp3-transfer'.*return_bounds"),
         ({"bounds": 3}, r"transfer: bounds is 3, must be \(lower, upper\)"),
         ({"bounds": (1, 0)}, r"transfer: bounds is \(1, 0\), must be finite, lower below upper"),

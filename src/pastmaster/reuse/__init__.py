@@ -1,14 +1,16 @@
 """Policy reuse on a new task: selectors, the learner, and the episode engine."""
 
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
-from pastmaster.reuse.learner import FixedPolicy, Learner, LearnerSettings
-from pastmaster.reuse.new_task import RECOMMENDED, SELECTORS, transfer
+from pastmaster.reuse.fixed_policy import FixedPolicy
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.reuse.new_task import RECOMMENDED, transfer
 from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
+from pastmaster.reuse.protocols import Learner, LearnerSettings, SelectorProtocol
 from pastmaster.reuse.q_learning import QLearner, QLearning, decay
 from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TransferRun, plot_curves
 from pastmaster.reuse.sb3_learner import SB3Learning
-from pastmaster.reuse.selector import RegretGuarantee
+from pastmaster.reuse.trial import SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "RegretBalancing",
     "RegretGuarantee",
     "SB3Learning",
+    "SelectorProtocol",
     "TransferRun",
     "TsallisINF",
     "decay",

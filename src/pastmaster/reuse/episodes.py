@@ -13,59 +13,31 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, sealed
-from pastmaster.policies.batch import action_of
+from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.reuse import _episode_kernels as kernels
-from pastmaster.reuse._selector_kernels import outside
+from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
 from pastmaster.reuse.q_learning import QLearner
 from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.sources import acting
 from pastmaster.tasks.simulated import SimulatedTask
 from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values import Bounds
 
 FOREVER = 2**62
 
 
 @dataclass
 class Trial:
-    """One run of T episodes: who chooses, who learns, and what has been seen so far."""
+    """One run of T episodes: who chooses, who learns and from whom, and the returns and arms so far."""
 
-    selector: Any
+    selector: Selector | BroughtSelector
     learner: Any
     rng: np.random.Generator
     every: bool
     share: bool
-    bounds: Bounds | None
-    clip: bool
     seed: int
     returns: FloatArray
-    arms: npt.NDArray[np.int32]
-    clipped: int = 0
-
-    @property
-    def mixing(self) -> bool:
-        """Whether sources and learner act in one episode (policy reuse)."""
-        return bool(getattr(self.selector, "mixes", False))
-
-    def admitted(self, episode_return: float) -> float | None:
-        """The return as the selector may be told it, or None if it must not be; our selectors do their own clipping."""
-        if not math.isfinite(episode_return):
-            return None
-        if isinstance(self.selector, Selector):
-            return None if self.selector.refuses(episode_return) else episode_return
-        if self.bounds is None or not outside(episode_return, *self.bounds):
-            return episode_return
-        if not self.clip:
-            return None
-        self.clipped += 1
-        return min(max(episode_return, self.bounds.lower), self.bounds.upper)
-
-    def begin(self) -> None:
-        """Before the episodes of a selector."""
-        if self.clip and isinstance(self.selector, Selector):
-            self.selector.start_clipping()
+    arms: IntArray
 
 
 class CompiledEpisodes:
@@ -80,7 +52,7 @@ class CompiledEpisodes:
         self.uniforms: FloatArray | None = None
         # a source's return in such a task is the same every time, unless the learner looks on or acts too
         fixed = task.is_deterministic and len(task.start_states) == 1
-        watched = trial.every or trial.share or trial.mixing
+        watched = trial.every or trial.share or trial.selector.mixes
         self.constant = np.full(self.n_sources, np.nan) if fixed and not watched else np.empty(0)
         n_arms = self.n_sources + 1
         self.buffers = kernels.Buffers(
@@ -90,31 +62,15 @@ class CompiledEpisodes:
     def play(self, first: int) -> int:
         """Run episodes from ``first`` on; returns the one whose return the selector refused, or their number."""
         trial, selector = self.trial, self.trial.selector
-        trial.begin()
+        assert isinstance(selector, Selector)
         if self.uniforms is None:
             self.uniforms = selector._rng.random(len(trial.returns))  # all that its asks would draw
         stopped: int = kernels.play(
             self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
-            trial.every, trial.share, trial.mixing, *selector.reuse, self.buffers, self.constant,
+            trial.every, trial.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
             self.uniforms, self.rng, trial.rng, first, trial.returns, trial.arms,
         )  # fmt: skip
-        trial.clipped = selector.n_clipped
         return stopped
-
-
-def source_arrays(sources: list[npt.NDArray[Any]], task: TabularMDP) -> kernels.Sources:
-    """Source policies as the compiled episodes read them."""
-    actions = np.zeros((len(sources), task.n_states), np.int32)
-    mixed = np.full(len(sources), -1, np.int32)
-    chances: list[npt.NDArray[Any]] = []
-    for i, policy in enumerate(sources):
-        if policy.ndim == 1:
-            actions[i] = policy
-        else:
-            mixed[i] = len(chances)
-            chances.append(policy)
-    stacked = np.array(chances).reshape(len(chances), task.n_states, task.n_actions)
-    return kernels.Sources(sealed(actions), sealed(mixed), sealed(stacked))
 
 
 class PlainEpisodes:
@@ -124,24 +80,23 @@ class PlainEpisodes:
         self.env, self.sources, self.trial = env, sources, trial
         self.gamma, self.horizon = gamma, horizon
         self.seed: int | None = trial.seed
+        self.source_actions = [acting(source, trial.rng) for source in sources]
+        self.end_own_episode = end_of_own_episode(trial.learner)
         self.track: Callable[[range], Iterable[int]] = iter  # a progress bar may be put here
 
     def play(self, first: int) -> int:
         """Run episodes from ``first`` on; returns the one whose return cannot be told, or their number."""
-        trial = self.trial
-        trial.begin()
+        trial, selector = self.trial, self.trial.selector
         for t in self.track(range(first, len(trial.returns))):
-            arm = trial.selector.ask()
+            arm = selector.ask()
             total, likelihood = self.episode(arm)
             trial.returns[t], trial.arms[t] = total, arm
-            told = trial.admitted(total)
-            if told is None:
+            if not math.isfinite(total) or selector.refuses(total):
                 return t
             if trial.share:
-                trial.selector.tell(arm, told, likelihood)
+                selector.tell(arm, total, likelihood)
             else:
-                trial.selector.tell(arm, told)
-        trial.clipped += getattr(trial.selector, "n_clipped", 0)
+                selector.tell(arm, total)
         return len(trial.returns)
 
     def open(self) -> int:
@@ -157,7 +112,7 @@ class PlainEpisodes:
     def episode(self, arm: int) -> tuple[float, FloatArray]:
         """One episode of an arm: its discounted return, and how likely each arm would have been to act so."""
         trial, learner = self.trial, self.trial.learner
-        own, mixing, share = arm == len(self.sources), trial.mixing, trial.share
+        own, mixing, share = arm == len(self.sources), trial.selector.mixes, trial.share
         psi, upsilon = trial.selector.reuse if mixing else (1.0, 1.0)
         learning = own or trial.every or share or mixing
         undoing = share and not (own or trial.every)
@@ -171,7 +126,7 @@ class PlainEpisodes:
             elif mixing and not trial.rng.random() < psi:
                 action = learner.act(observation)
             else:
-                action = self.source_action(arm, observation)
+                action = self.source_actions[arm](observation)
             psi *= upsilon
             if share:
                 self.update_likelihood(likelihood, observation, action)
@@ -186,31 +141,20 @@ class PlainEpisodes:
             step += 1
         if undoing:
             learner.unlearn(changes)
-        if own and hasattr(learner, "end_own_episode"):
-            learner.end_own_episode()
+        if own:
+            self.end_own_episode()
         return total, likelihood
 
     def update_likelihood(self, likelihood: FloatArray, observation: Any, action: Any) -> None:
         """Multiply in how likely each arm is to take the action; raise all alike before all vanish."""
         for i in np.flatnonzero(likelihood[:-1]).tolist():
-            likelihood[i] *= self.source_likelihood(i, observation, action)
+            source = self.sources[i]
+            if not isinstance(source, np.ndarray):  # deterministic: with share=True random ones are refused
+                likelihood[i] *= float(np.array_equal(self.source_actions[i](observation), action))
+            elif source.ndim == 1:
+                likelihood[i] *= float(source[observation] == action)
+            else:
+                likelihood[i] *= float(source[observation, action])
         likelihood[-1] *= self.trial.learner.likelihood(observation, action)
         if likelihood.max() < kernels.TINY:
             likelihood /= kernels.TINY
-
-    def source_action(self, i: int, observation: Any) -> Any:
-        """What source i does."""
-        source = self.sources[i]
-        if not isinstance(source, np.ndarray):
-            acts = hasattr(source, "act")  # it may be callable besides
-            return action_of(source, observation, self.trial.rng) if acts else source(observation)
-        if source.ndim == 1:
-            return int(source[observation])
-        return kernels.draw_action.py_func(source[observation], self.trial.rng.random())  # type: ignore[attr-defined]
-
-    def source_likelihood(self, i: int, observation: Any, action: Any) -> float:
-        """How likely source i is to take the action; all but arrays are taken to be deterministic."""
-        source = self.sources[i]
-        if not isinstance(source, np.ndarray):
-            return float(np.array_equal(self.source_action(i, observation), action))
-        return float(source[observation] == action) if source.ndim == 1 else float(source[observation, action])

@@ -15,7 +15,7 @@ Every ``check_every`` episodes a source k is dropped if another source j in play
             A best source is dropped only if its own high end or another's low end fails: probability at most delta.
 
 Differs from the paper: payoffs are normalised by declared bounds of any width; removals of one check do not undo one
-another; the printed test repeats a fixed-sample bound, so that only "anytime" keeps delta; z and n count own episodes.
+another; the printed test repeats a fixed-sample bound, so only "anytime" keeps delta; z and n count own episodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import numpy as np
 
 from pastmaster.checks import whole, within
 from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.reuse.selector import Elimination, Selector
 
 
 def theorem_beta(n_sources: int, episodes: int) -> float:
@@ -36,13 +37,45 @@ def theorem_beta(n_sources: int, episodes: int) -> float:
 
 
 class Exp3Transfer(Selector):
-    """The paper's selector. ``bounds`` (lower, upper) hold for every return, declared before the run.
+    """EXP-3-Transfer, the paper's selector.
 
-    ``beta`` is by default the theorem's for ``episodes``; ``delta`` is the chance of dropping a best source,
-    ``check_every`` the paper's l. A return outside the bounds is refused, or with ``clip=True`` moved onto them.
+    It needs the number of episodes and bounds on every return before the run.
+
+    Parameters
+    ----------
+    n_sources : int
+        The number of source policies, c. Arm c is the learner.
+    episodes : int
+        The number of episodes planned, T.
+    bounds : (float, float)
+        The least and the greatest return, declared before the run.
+    delta : float
+        The probability with which a best source may be dropped; 0 never drops any.
+    check_every : int
+        After how many episodes sources are compared, the paper's l.
+    elimination : {"paper", "anytime", "none"}
+        The test that drops a source. Only "anytime" keeps to ``delta``.
+    beta : float, optional
+        The exploration rate in 0 .. 1; by default the one that minimises the regret bound for ``episodes``.
+    clip : bool
+        Move a return outside the bounds onto them. By default it is refused.
+    rng : numpy.random.Generator
+        Draws the arms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import Exp3Transfer
+    >>> selector = Exp3Transfer(2, 1000, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> for _ in range(1000):
+    ...     arm = selector.ask()
+    ...     selector.tell(arm, [0.9, 0.1, 0.5][arm])
+    >>> selector
+    Exp3Transfer(2 sources, 1 in play, 1000 episodes told)
     """
 
     name = "exp3-transfer"
+    rule = layout.EXP3
 
     def __init__(
         self,
@@ -57,34 +90,24 @@ class Exp3Transfer(Selector):
         clip: bool = False,
         rng: np.random.Generator,
     ) -> None:
-        n_sources = whole(self.name, "n_sources", n_sources, at_least=0)
-        self.episodes = whole(self.name, "episodes", episodes, at_least=1)
-        chosen = theorem_beta(n_sources, episodes) if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
+        whole(self.name, "episodes", episodes, at_least=1)
+        beta = None if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
         super().__init__(
-            n_sources, kind=layout.EXP3, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
-            check_every=check_every, rate=chosen, rise=0.0, rng=rng,
-            arguments={
-                "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,
-                "delta": delta, "check_every": check_every, "elimination": elimination,
-                "beta": None if beta is None else float(beta), "clip": bool(clip),
-            },
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, delta=delta, check_every=check_every,
+            elimination=elimination, beta=beta, clip=clip,
         )  # fmt: skip
-        self.beta = chosen
+        self.beta = theorem_beta(self.n_sources, episodes) if beta is None else beta
+        self._settings[layout.BETA] = self.beta
 
     def regret_guarantee(self) -> RegretGuarantee:
-        """The regret bound of EXP-3 with this beta: B [(e - 1) beta + (c + 1) ln(c + 1) / (beta T)], g at the default.
+        """Return the regret bound of EXP-3 with this beta, B [(e - 1) beta + (c + 1) ln(c + 1) / (beta T)].
 
-        It holds to the learner whatever is eliminated, since dropping other arms only lowers the sum of weights; to
-        every source if none is eliminated; to the best source, plus delta B, if elimination is "anytime".
+        At the default beta it is g(c, T). It holds against the learner whatever is eliminated, since dropping other
+        arms only lowers the sum of weights; against every source if none is eliminated; and, plus delta B, against the
+        best source if elimination is "anytime".
         """
-        episodes, n_arms, span = self.horizon(), self.n_sources + 1, self.bounds.span
+        episodes, n_arms = self._guaranteed_episodes(), self.n_sources + 1
         if n_arms == 1:
-            bound = 0.0
-        elif self.beta == 0.0:
-            bound = span
-        else:
-            bound = (math.e - 1.0) * self.beta + n_arms * math.log(n_arms) / (self.beta * episodes)
-            bound = span * min(1.0, bound)
-        best = {"none": bound, "anytime": min(span, bound + self.delta * span), "paper": None}[self.elimination]
-        each = bound if self.elimination == "none" else None
-        return guarantee(self, episodes, bound, each, best)
+            return self._bandit_guarantee(episodes, 0.0)
+        drawing = n_arms * math.log(n_arms) / (self.beta * episodes) if self.beta > 0.0 else math.inf
+        return self._bandit_guarantee(episodes, (math.e - 1.0) * self.beta + drawing)

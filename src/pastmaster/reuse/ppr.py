@@ -10,23 +10,52 @@ Nothing is eliminated, nothing is proven, and even a perfect source is in the en
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
-from pastmaster.arrays import FloatArray
-from pastmaster.checks import optional_whole, within
+from pastmaster.checks import within
 from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.selector import RegretGuarantee, Selector
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.reuse.selector import Selector
 
 
 class ProbabilisticPolicyReuse(Selector):
-    """The softmax over mean returns, and in ``reuse`` the mixing that ``transfer`` does within an episode.
+    """Policy reuse: a softmax over mean returns; source and learner act in the same episode.
 
-    ``episodes`` and ``bounds`` are there for the call that all selectors share; it needs neither.
+    ``transfer`` does the mixing within an episode, as ``reuse`` = (psi, upsilon) says.
+
+    Parameters
+    ----------
+    n_sources : int
+        The number of source policies, c. Arm c is the learner.
+    episodes, bounds
+        Accepted because all selectors are made by the same call; they change nothing.
+    psi : float
+        The probability in 0 .. 1 of the source's action at the first step of an episode that reuses it.
+    upsilon : float
+        The factor in 0 .. 1 by which that probability falls with every step.
+    temperature, temperature_step : float
+        tau at the first episode, and its rise per episode.
+    rng : numpy.random.Generator
+        Draws the arms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import ProbabilisticPolicyReuse
+    >>> selector = ProbabilisticPolicyReuse(1, rng=np.random.default_rng(0))
+    >>> selector.probabilities.tolist()
+    [0.5, 0.5]
     """
 
     name = "ppr"
+    rule = layout.POLICY_REUSE
     bounded = False
     mixes = True
+    fixed = MappingProxyType(
+        {"bounds": (0.0, 1.0), "clip": False, "elimination": "none", "delta": 0.0, "check_every": 1}
+    )
 
     def __init__(
         self,
@@ -40,22 +69,16 @@ class ProbabilisticPolicyReuse(Selector):
         temperature_step: float = 0.05,
         rng: np.random.Generator,
     ) -> None:
-        self.reuse = (within(self.name, "psi", psi, 0.0, 1.0), within(self.name, "upsilon", upsilon, 0.0, 1.0))
+        psi, upsilon = within(self.name, "psi", psi, 0.0, 1.0), within(self.name, "upsilon", upsilon, 0.0, 1.0)
+        self.reuse = (psi, upsilon)
         self.temperature = within(self.name, "temperature", temperature, 0.0, 1e100)
         self.temperature_step = within(self.name, "temperature_step", temperature_step, 0.0, 1e100)
-        self.episodes = optional_whole(self.name, "episodes", episodes)
         super().__init__(
-            n_sources, kind=layout.SOFTMAX, bounds=(0.0, 1.0), clip=False, elimination="none", delta=0.0,
-            check_every=1, rate=self.temperature, rise=self.temperature_step, rng=rng,
-            arguments={
-                "n_sources": n_sources, "episodes": self.episodes, "psi": self.reuse[0], "upsilon": self.reuse[1],
-                "temperature": self.temperature, "temperature_step": self.temperature_step,
-            },
+            rng, n_sources=n_sources, episodes=episodes, psi=psi, upsilon=upsilon, temperature=self.temperature,
+            temperature_step=self.temperature_step,
         )  # fmt: skip
-
-    def _in_returns(self, payoffs: FloatArray) -> FloatArray:
-        return payoffs  # its payoffs are returns
+        self._settings[[layout.TEMPERATURE, layout.TEMPERATURE_STEP]] = self.temperature, self.temperature_step
 
     def regret_guarantee(self) -> RegretGuarantee:
-        """Nothing is proven of it."""
+        """Return that nothing is proven."""
         return RegretGuarantee(max(self.n_told, 1), None, None, None, "Nothing is proven.")

@@ -1,4 +1,4 @@
-"""What is the same in all trials of a ``transfer``, checked once: the task, the sources, the learner's settings."""
+"""The task, the sources and the learner's settings of a ``transfer``, checked once for all trials."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import BoolArray, sealed
-from pastmaster.checks import whole, within
+from pastmaster.checks import optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies import TablePolicy, as_policy
+from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import is_random
 from pastmaster.policies.policy import checked_policy
+from pastmaster.policies.sb3_live import is_model
 from pastmaster.reuse import _episode_kernels as kernels
-from pastmaster.reuse.episodes import FOREVER, source_arrays
-from pastmaster.reuse.learner import LearnerSettings
+from pastmaster.reuse.episodes import FOREVER
+from pastmaster.reuse.protocols import LearnerSettings
 from pastmaster.reuse.q_learning import QLearning
+from pastmaster.reuse.sources import as_source, source_arrays
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.gymnasium_table import step_limit
@@ -69,7 +71,7 @@ class Problem:
         task: TabularMDP = self.task
         self._own_setting("gamma", gamma)
         horizon = self._own_setting("horizon", horizon)
-        steps = None if horizon is None else whole("transfer", "horizon", horizon, at_least=1)
+        steps = optional_whole("transfer", "horizon", horizon)
         if steps is None and (endless := endless_states(task)).any():
             raise InvalidInputError(
                 f"transfer: {task} has no horizon and an episode may never end (in state "
@@ -80,10 +82,10 @@ class Problem:
         self.actions: gym.Space[Any] = gym.spaces.Discrete(task.n_actions)
 
     def _own_setting(self, name: str, given: Any) -> Any:
-        """The task's own gamma or horizon, where it has one; to give another is refused."""
+        """The task's own gamma or horizon, where it has one; another one is refused."""
         if not isinstance(self.task, TabularMDP | GymTask):
             return given
-        own = getattr(self.task, name)
+        own = self.task.gamma if name == "gamma" else self.task.horizon
         if own is None:
             return given
         if given is not None and given != own:
@@ -136,15 +138,12 @@ class Problem:
 
     def _checked_source(self, source: Any, i: int) -> Any:
         place = f"transfer: sources[{i}]"
-        if isinstance(source, TablePolicy):
-            source = source.table
-        elif hasattr(source, "act") or hasattr(source, "predict"):
-            policy = as_policy(source, place)
+        acts = isinstance(source, Policy) and not isinstance(source, TablePolicy)
+        if acts or callable(source) or is_model(source):
+            policy = as_source(source, place)
             if self.share and is_random(policy):
                 raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
             return policy
-        if callable(source):
-            return source
         if self.n_states is None or self.n_actions is None:
             raise InvalidInputError(
                 f"{place} is an array, which needs Discrete observations and actions: pass a function instead"
@@ -159,7 +158,7 @@ class Problem:
 
     @property
     def identity(self) -> list[Any] | None:
-        """What tells this task from every other; None of code, which cannot be told apart."""
+        """The data that tells this task from every other; None for code, which cannot be told apart."""
         if self.tabular:
             return task_data(self.task)
         if isinstance(self.task, GymTask):
@@ -176,7 +175,7 @@ class Problem:
 
 
 def endless_states(task: TabularMDP) -> BoolArray:
-    """The states an episode can reach in which some policy stays for ever: it never ends, nor leaves them [S]."""
+    """The states [S] that an episode can reach and in which some policy keeps it going for ever."""
     shape = (task.n_states, task.n_actions, -1)
     chances = np.ones(task.next_state.shape) if task.probability is None else task.probability
     possible: BoolArray = chances.reshape(shape) > 0

@@ -2,9 +2,9 @@
 
     Q(s, a) += step (r + gamma max_a' Q(s', a') - Q(s, a)),
 
-what follows left out where the episode ended (but not where the horizon cut it off). Actions are epsilon-greedy, ties
-between best actions broken at random; one uniform number decides each. The step size may depend on how often (s, a) was
-updated, epsilon on how many episodes of its own the learner has had.
+without the value of s' where the episode terminated (but with it where the horizon cut it off). Actions are
+epsilon-greedy, ties between best actions broken at random; one uniform number decides each. The step size may depend on
+how often (s, a) was updated, epsilon on how many episodes of its own the learner has had.
 """
 
 from __future__ import annotations
@@ -12,22 +12,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, sealed
+from pastmaster.checks import chosen, is_finite, is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.tasks.spaces import discrete_size
 
+LearnFrom = Literal["own", "every"]
 Schedule = float | Callable[[int], float] | Sequence[float] | FloatArray
 LONGEST_SCHEDULE = 100_000
 
 
 @dataclass(frozen=True)
 class decay:  # noqa: N801  a function with a name, so that it prints as it was called
-    """A schedule that falls as ``first / (1 + n / half)``: half of ``first`` at n = ``half``."""
+    """A schedule that falls as ``first / (1 + n / half)``.
+
+    Parameters
+    ----------
+    first : float
+        The value at n = 0, in 0 .. 1.
+    half : float
+        The n at which half of ``first`` is left.
+
+    Examples
+    --------
+    >>> from pastmaster import decay
+    >>> decay(0.1, 500)(500)
+    0.05
+    """
 
     first: float
     half: float
@@ -42,33 +58,48 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
 
 @dataclass(frozen=True)
 class QLearning:
-    """Settings of a Q-learner. ``start`` makes one that runs.
+    """Settings of a Q-learner, the learner of ``transfer`` for Discrete observations and actions.
 
-    ``step_size`` by number of updates of (s, a) so far, and ``epsilon`` by own episodes so far, are each a number, a
-    function of n or a list by n, whose last entry holds on (functions are tabulated for the first 100,000 n).
-    ``learn_from``: its "own" episodes, as the analysis assumes, or "every" episode, whichever arm ran it.
+    A schedule is a number, a function of n, or a list by n whose last entry stays. Functions are tabulated for the
+    first 100,000 n.
+
+    Parameters
+    ----------
+    step_size : schedule
+        The step size by the number of updates of (s, a) so far.
+    epsilon : schedule
+        The exploration rate by the number of the learner's own episodes so far.
+    initial : float
+        The first value of every Q(s, a).
+    learn_from : {"own", "every"}
+        Learn from its own episodes, as the analysis assumes, or from every arm's.
+
+    Examples
+    --------
+    >>> from pastmaster import QLearning, decay
+    >>> QLearning(epsilon=decay(0.1, 500))
+    QLearning(step_size=0.5, epsilon=decay(first=0.1, half=500), initial=0.0, learn_from='own')
     """
 
     step_size: Schedule = 0.5
     epsilon: Schedule = 0.1
     initial: float = 0.0
-    learn_from: Literal["own", "every"] = "own"
+    learn_from: LearnFrom = "own"
 
     def __post_init__(self) -> None:
-        if self.learn_from not in ("own", "every"):
-            raise InvalidInputError(f"QLearning: learn_from is {self.learn_from!r}, must be 'own' or 'every'")
-        if not isinstance(self.initial, int | float | np.number) or not np.isfinite(self.initial):
+        chosen("QLearning", "learn_from", self.learn_from, get_args(LearnFrom))
+        if not (is_number(self.initial) and is_finite(self.initial)):
             raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number")
-        _ = self.steps, self.epsilons  # refuse now what could not be tabulated later
+        _ = self.steps, self.epsilons  # a schedule that cannot be tabulated is refused here
 
     @cached_property
     def steps(self) -> FloatArray:
-        """The step sizes, whose last entry holds on."""
+        """The step sizes, whose last entry stays."""
         return tabulated("step_size", self.step_size)
 
     @cached_property
     def epsilons(self) -> FloatArray:
-        """The exploration rates, whose last entry holds on."""
+        """The exploration rates, whose last entry stays."""
         return tabulated("epsilon", self.epsilon)
 
     @property
@@ -79,7 +110,7 @@ class QLearning:
     def start(
         self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
     ) -> QLearner:
-        """A learner that knows nothing yet, of Discrete observations and actions."""
+        """Return a learner that knows nothing yet, for Discrete observations and actions."""
         n_states, n_actions = discrete_size(observations), discrete_size(actions)
         if n_states is None or n_actions is None:
             raise InvalidInputError(
@@ -89,7 +120,7 @@ class QLearning:
 
 
 def tabulated(name: str, schedule: Schedule) -> FloatArray:
-    """A schedule as an array whose last entry holds on."""
+    """A schedule as an array whose last entry stays."""
     try:
         values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
         table = np.atleast_1d(np.asarray(values))

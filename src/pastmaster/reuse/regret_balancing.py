@@ -1,39 +1,66 @@
 """Regret balancing: the learner is kept from starving, at a price stated beforehand.
 
-A learner judged by what it earns today gets few episodes while it is bad, and stays bad. Here two accounts decide, not
-today's payoff. With n own episodes of total payoff X, the learner's *shortfall* is n m - X, m the largest mean payoff
+A learner judged by its present payoff gets few episodes while it is bad, and stays bad. Here two accounts decide
+instead. With n own episodes of total payoff X, the learner's *shortfall* is n m - X, m the largest mean payoff
 measured among the sources. Episode t goes to the learner while the shortfall is at most kappa sqrt(t), else to the
 sources. While useless sources earn no more than the learner, its shortfall is small and it learns nearly undisturbed;
 against a good source it spends kappa sqrt(T) and then waits.
 
 Among the sources Tsallis-INF chooses, with a baseline of its own: losses are estimated as (loss - b_i) [i ran] / p_i +
 b_i, b_i the mean loss of source i's own episodes so far where p_i >= 4 v_i eta_t^2, v_i the variance of its payoffs as
-measured (4 v_i at most 1), and 0 elsewhere: one lucky draw of a source that is seldom drawn would else outweigh all
-that is known. Any b_i known beforehand leaves the estimate unbiased; this one is nearly exact where returns hardly
+measured (4 v_i at most 1), and 0 elsewhere: otherwise one lucky draw of a source that is seldom drawn would outweigh
+all the evidence. Any b_i known beforehand leaves the estimate unbiased; this one is nearly exact where returns hardly
 vary.
 
-Lest a good source be overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
+So that no good source is overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
 """
 
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 
 import numpy as np
 
-from pastmaster.checks import optional_whole, within
+from pastmaster.checks import within
 from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.selector import RegretGuarantee, Selector
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.reuse.selector import Selector
 
 
 class RegretBalancing(Selector):
-    """Balance the learner against the sources; among these, Tsallis-INF with anytime-valid elimination.
+    """Balance the learner against the sources, so that a learner that starts badly still gets episodes.
 
-    ``kappa`` is how far the learner may fall behind, in payoffs per root of an episode; ``floor`` what the sources are
-    owed. ``episodes`` is only what ``regret_guarantee`` speaks of.
+    Tsallis-INF with "anytime" elimination chooses among the sources.
+
+    Parameters
+    ----------
+    n_sources : int
+        The number of source policies, c. Arm c is the learner.
+    episodes : int, optional
+        The number of episodes that ``regret_guarantee`` is about; it changes nothing else.
+    kappa : float
+        How far the learner may fall behind: by kappa sqrt(t) payoffs after t episodes.
+    floor : float
+        What the sources are owed: floor (c t^2)^(1/3) episodes after t.
+    bounds, delta, check_every, clip, rng
+        As for `Exp3Transfer`; here ``delta`` is above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import RegretBalancing
+    >>> selector = RegretBalancing(2, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> for _ in range(100):  # the learner is as good as the best source
+    ...     arm = selector.ask()
+    ...     selector.tell(arm, [0.6, 0.1, 0.6][arm])
+    >>> selector.counts.tolist()
+    [6, 3, 91]
     """
 
     name = "regret-balancing"
+    rule = layout.BALANCING
+    fixed = MappingProxyType({"elimination": "anytime"})
 
     def __init__(
         self,
@@ -50,30 +77,25 @@ class RegretBalancing(Selector):
     ) -> None:
         self.kappa = within(self.name, "kappa", kappa, 0.0, math.inf)
         self.floor = within(self.name, "floor", floor, 0.0, math.inf)
-        self.episodes = optional_whole(self.name, "episodes", episodes)
         within(self.name, "delta", delta, 1e-300, 1.0)
         super().__init__(
-            n_sources, kind=layout.BALANCING, bounds=bounds, clip=clip, elimination="anytime", delta=delta,
-            check_every=check_every, rate=self.kappa, rise=self.floor, rng=rng,
-            arguments={
-                "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,
-                "kappa": self.kappa, "floor": self.floor, "delta": delta, "check_every": check_every,
-                "clip": bool(clip),
-            },
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, kappa=self.kappa, floor=self.floor, delta=delta,
+            check_every=check_every, clip=clip,
         )  # fmt: skip
+        self._settings[[layout.KAPPA, layout.FLOOR]] = self.kappa, self.floor
 
     def regret_guarantee(self) -> RegretGuarantee:
-        """The two accounts; ``docs/reuse.md`` has the argument."""
-        episodes, span = self.horizon(), self.bounds.span
+        """Return the bounds on the two accounts, in words; ``docs/reuse.md`` has the argument."""
+        episodes, span = self._guaranteed_episodes(), self.bounds.span
         behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
         due = self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
         owed = span * min(1.0, due / episodes)
         statement = (
-            f"Over {episodes:,} episodes and per episode:\n"
-            f"  the learner's episodes together fall at most {behind:.4g} behind the best measured mean\n"
-            "  of a source, as it stood when the learner last ran;\n"
-            "  if its shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the returns\n"
-            f"  fall at most {owed:.4g} short, in expectation, of the same learner run alone.\n"
-            "To the best source's true value no figure is proven."
+            f"Over {episodes:,} episodes, per episode:\n"
+            f"  the learner's own episodes earn, together, at most {behind:.4g} less than the best measured mean of a\n"
+            "  source, as it stood when the learner last ran;\n"
+            "  if the learner's shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the\n"
+            f"  mean return is, in expectation, at most {owed:.4g} below that of the same learner run alone.\n"
+            "No bound against the best source's true value is proven."
         )
         return RegretGuarantee(episodes, None, None, None, statement)

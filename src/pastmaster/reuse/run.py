@@ -1,4 +1,4 @@
-"""What ``transfer`` returns: every return and arm, who was dropped, what was learned, which policy to keep."""
+"""The result of ``transfer``: every return and arm, the sources dropped, the learners, the policy to keep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import figures
-from pastmaster.arrays import FloatArray
-from pastmaster.checks import whole
+from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.errors import InvalidInputError
+from pastmaster.reuse.protocols import adapted, policy_to_keep
+from pastmaster.reuse.windows import windows
 from pastmaster.values import Bounds
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class TrialResult(NamedTuple):
     """
 
     returns: FloatArray
-    arms: npt.NDArray[np.int32]
+    arms: IntArray
     selector: Any
     learner: Any
     bounds: Bounds | None
@@ -40,31 +41,51 @@ class TrialResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransferRun:
-    """``trials`` runs of T episodes with c sources; arm c is the learner."""
+    """What ``transfer`` returns: ``trials`` runs of T episodes with c sources; arm c is the learner.
+
+    Attributes
+    ----------
+    returns : array [trials, T]
+        The discounted return of every episode.
+    arms : array [trials, T]
+        The arm that ran it.
+    eliminated_at : array [trials, c]
+        After how many episodes each source was dropped, -1 if it was not.
+    clipped, widened : array [trials]
+        How many returns were moved onto the bounds, and how often the selector was restarted with wider bounds.
+    recommended : array [trials]
+        The arm with the largest lower confidence bound on its mean return. Of the learner, which changes, only the last
+        quarter of its episodes count.
+    selectors, learners, bounds : list
+        The selector, the learner and the bounds on a return of each trial, as they ended.
+    sources : list
+        The source policies.
+    bounds_from : str
+        Where the bounds came from: "declared", the "task" (its reward range), or "running" (the returns seen, doubled).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import TabularMDP, transfer
+    >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
+    >>> run = transfer(task, [[1]], episodes=200, bounds=(0, 1), trials=2, rng=np.random.default_rng(0))
+    >>> run.returns.shape, run.curve(100).mean.shape, run.shares(100).shape
+    ((2, 200), (2,), (2, 2))
+    >>> run.recommended_policy.tolist()
+    [1]
+    """
 
     returns: FloatArray
-    """The discounted return of every episode [trials, T]."""
-    arms: npt.NDArray[np.int32]
-    """The arm that ran it [trials, T]."""
+    arms: IntArray
     eliminated_at: npt.NDArray[np.int64]
-    """After how many episodes each source was dropped, -1 if it was not [trials, c]."""
     clipped: npt.NDArray[np.int64]
-    """Returns moved onto the bounds [trials]."""
     widened: npt.NDArray[np.int64]
-    """Restarts with wider bounds [trials]."""
     recommended: npt.NDArray[np.int64]
-    """The arm with the best evidence of its own [trials]: the largest lower confidence bound on its mean return; of the
-    learner only the last quarter of its episodes count, since it changes."""
     selectors: list[Any]
-    """The selectors as they ended."""
     learners: list[Any]
-    """The learners as they ended."""
     sources: list[Any]
-    """The source policies."""
     bounds: list[Bounds | None]
-    """The bounds on a return as they ended."""
     bounds_from: str
-    """Where they came from: "declared", the "task" (its reward range), or "running" (the returns seen, doubled)."""
 
     @classmethod
     def of(cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared") -> TransferRun:
@@ -90,43 +111,66 @@ class TransferRun:
 
     @property
     def total(self) -> FloatArray:
-        """The cumulative reward of each trial [trials]."""
+        """The sum of the returns of each trial [trials]."""
         total: FloatArray = self.returns.sum(axis=1)
         return total
 
     @property
     def best_trial(self) -> int:
-        """The trial of the largest total."""
+        """The trial with the largest total."""
         return int(self.total.argmax())
 
     @property
     def policy(self) -> Any:
-        """The learner's final policy, of the best trial: greedy actions [S], or a function of the observation."""
-        learner = self.learners[self.best_trial]
-        return getattr(learner, "policy", learner.act)
+        """The learner's final policy in the best trial: greedy actions [S], or a function of the observation."""
+        return policy_to_keep(self.learners[self.best_trial])
 
     @property
     def recommended_policy(self) -> Any:
-        """The policy of the recommended arm, of the best trial."""
+        """The policy of the recommended arm in the best trial."""
         arm = int(self.recommended[self.best_trial])
         return self.policy if arm == self.n_sources else self.sources[arm]
 
     def shares(self, window: int | None = None) -> FloatArray:
-        """How often each arm ran, over trials and windows of episodes [windows, c + 1]."""
-        edges = _edges(self.returns.shape[1], window)
-        counts = [np.bincount(self.arms[:, a:b].ravel(), minlength=self.n_sources + 1) for a, b in edges]
-        return np.array([count / count.sum() for count in counts])
+        """Return how often each arm ran, as a share of the episodes of all trials [windows, c + 1].
+
+        Parameters
+        ----------
+        window : int, optional
+            The episodes in a window; by default there are about 100 windows.
+        """
+        counts = windows(self.returns.shape[1], window, "TransferRun").counts(self.arms, self.n_sources + 1)
+        shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
+        return shares
 
     def curve(self, window: int | None = None) -> Curve:
-        """Mean return per window of episodes, with 95% intervals over trials."""
-        edges = _edges(self.returns.shape[1], window)
-        means = np.stack([self.returns[:, a:b].mean(axis=1) for a, b in edges], axis=1)
-        return Curve(np.array([0.5 * (a + b) for a, b in edges]), *interval(means))
+        """Return the mean return of each window of episodes, with 95% intervals over trials.
+
+        Parameters
+        ----------
+        window : int, optional
+            The episodes in a window; by default there are about 100 windows.
+
+        Returns
+        -------
+        Curve
+            ``episode`` (the middles of the windows), ``mean``, ``low`` and ``high``, each [windows].
+        """
+        cut = windows(self.returns.shape[1], window, "TransferRun")
+        return Curve(cut.middles, *interval(cut.means(self.returns)))
 
     def plot(self, optimum: float | None = None) -> Figure:
-        """The learning curve above, the arms' shares of the episodes below, eliminations marked.
+        """Draw the learning curve and, below it, the arms' shares of the episodes, with eliminations marked.
 
-        ``optimum``, what an optimal policy would earn, is drawn if given. Save it by ``.savefig(path)``.
+        Parameters
+        ----------
+        optimum : float, optional
+            The value of an optimal policy, drawn as a line.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with ``.savefig(path)``.
         """
         figure, (above, below) = figures.new_figure(8, 7, nrows=2, sharex=True)
         draw_curves(above, {"mean return": self}, optimum)
@@ -143,8 +187,8 @@ class TransferRun:
         odd = f", {int(self.clipped.sum())} returns clipped" if self.clipped.any() else ""
         odd += f", bounds widened {int(self.widened.sum())} times" if self.widened.any() else ""
         if self.bounds_from != "declared" and (bounds := self.bounds[self.best_trial]) is not None:
-            whence = "of the task" if self.bounds_from == "task" else "running"
-            odd += f", bounds {whence}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
+            origin = "of the task" if self.bounds_from == "task" else "running"
+            odd += f", bounds {origin}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
         return (
             f"TransferRun({trials} x {episodes:,} episodes, {self.n_sources} sources: "
             f"mean return {mean[0]:.4g}{spread}, {100 * (self.arms == self.n_sources).mean():.0f}% by the learner, "
@@ -173,7 +217,28 @@ def interval(samples: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -> Figure:
-    """The learning curves of several runs in one picture, by name, with what an optimal policy would earn."""
+    """Draw the learning curves of several runs in one picture.
+
+    Parameters
+    ----------
+    runs : mapping of str to TransferRun
+        The runs by the names they have in the legend.
+    optimum : float, optional
+        The value of an optimal policy, drawn as a line.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``.savefig(path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import TabularMDP, plot_curves, transfer
+    >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
+    >>> run = transfer(task, [], episodes=50, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> figure = plot_curves({"Q-learning alone": run}, optimum=1.0)
+    """
     if not runs:
         raise InvalidInputError("plot_curves: runs is empty, must hold at least one TransferRun")
     figure, axes = figures.new_figure(8, 4.8)
@@ -199,8 +264,7 @@ def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | No
 
 def _draw_shares(axes: Axes, run: TransferRun) -> None:
     """Stacked shares: the learner first, then the sources most used, those with little together."""
-    edges = _edges(run.returns.shape[1], None)
-    middles, shares = [0.5 * (a + b) for a, b in edges], run.shares()
+    middles, shares = windows(run.returns.shape[1]).middles, run.shares()
     order = [int(i) for i in np.argsort(-shares[:, :-1].sum(axis=0), kind="stable")]
     shown = [i for i in order[:8] if shares[:, i].mean() >= 0.005]
     others = order[len(shown) :]
@@ -213,34 +277,24 @@ def _draw_shares(axes: Axes, run: TransferRun) -> None:
     axes.stackplot(middles, rows, labels=labels, colors=colours)
     dropped = run.eliminated_at[run.eliminated_at >= 0]
     if len(dropped):
-        axes.plot(
-            dropped,
-            np.full(len(dropped), 1.02),
-            "kv",
-            markersize=4,
-            clip_on=False,
-            label="a source is dropped in a trial",
-        )
+        label = "a source is dropped in a trial"
+        axes.plot(dropped, np.full(len(dropped), 1.02), "kv", markersize=4, clip_on=False, label=label)
     axes.set(xlabel="episode", ylabel="share of episodes", ylim=(0, 1.05), title="Who ran the episodes")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
-def _edges(episodes: int, window: int | None) -> list[tuple[int, int]]:
-    """Windows of episodes, 100 of them unless told how long."""
-    length = max(1, episodes // 100) if window is None else whole("TransferRun", "window", window, at_least=1)
-    return [(start, min(start + length, episodes)) for start in range(0, episodes, length)]
-
-
 def _eliminations(result: TrialResult, n_sources: int) -> npt.NDArray[np.int64]:
-    dropped = np.asarray(getattr(result.selector, "eliminated_at", np.full(n_sources, -1)), np.int64)
+    known = adapted(result.selector).eliminated_at
+    dropped = np.full(n_sources, -1) if known is None else np.asarray(known, np.int64)
     return np.where(dropped >= 0, dropped + result.begun, -1)
 
 
 def _best_arm(result: TrialResult, n_sources: int) -> int:
     """The arm of the largest mean - span sqrt(ln(20 (c + 1)) / 2 n): each bound fails with probability 5% / (c + 1)."""
-    if getattr(result.selector, "mixes", False):
-        return n_sources  # mixed episodes tell of no source
-    declared = getattr(result.selector, "bounds", None) if result.bounds is None else result.bounds
+    selector = adapted(result.selector)
+    if selector.mixes:
+        return n_sources  # mixed episodes are evidence about no source
+    declared = selector.bounds if result.bounds is None else result.bounds
     span = float(np.ptp(result.returns)) if declared is None else declared[1] - declared[0]
     bounds = np.full(n_sources + 1, -np.inf)
     for arm in range(n_sources + 1):

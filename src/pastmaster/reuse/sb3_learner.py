@@ -13,16 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from threading import RLock
-from typing import Any, Literal
+from typing import Any, get_args
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import mtrand
 
-from pastmaster.checks import whole
+from pastmaster.checks import chosen, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import NetworkPolicy, PredictPolicy
 from pastmaster.policies.sb3_live import missing, network_of
+from pastmaster.reuse.q_learning import LearnFrom
 
 ALGORITHMS = ("DQN", "SAC", "TD3", "DDPG")
 TAKEN = {
@@ -37,12 +38,27 @@ TAKEN = {
 
 
 class SB3Learning:
-    """Settings of a learner that is one of Stable-Baselines3's: ``SB3Learning("DQN", learning_rate=1e-3)``.
+    """Settings of a learner of Stable-Baselines3, for tasks that are no tables.
 
-    ``settings`` are the algorithm's own, with its own defaults, but for a ``buffer_size`` of 50,000. Its schedules are
-    of the share of training that is left, which ``transfer`` does not know: here they run over the learner's first
-    ``exploration_steps`` own steps, and stay where they end. ``learn_from``: its "own" episodes or "every" arm's.
-    TD3 and DDPG explore by ``action_noise`` alone, of which they have none unless it is given.
+    Parameters
+    ----------
+    algorithm : {"DQN", "SAC", "TD3", "DDPG"}
+        TD3 and DDPG explore by ``action_noise`` alone, and have none unless it is given.
+    policy : str
+        Stable-Baselines3's name of the network.
+    learn_from : {"own", "every"}
+        Learn from its own episodes or from every arm's.
+    exploration_steps : int
+        The own steps over which schedules run, and after which they stay. Those of Stable-Baselines3 run over the share
+        of training that is left, which ``transfer`` does not know.
+    **settings
+        The algorithm's own settings, with its own defaults, apart from a ``buffer_size`` of 50,000.
+
+    Examples
+    --------
+    >>> from pastmaster import SB3Learning
+    >>> SB3Learning("DQN", learning_rate=1e-3)
+    SB3Learning(DQN, learn_from='own', buffer_size=50000, device='cpu', learning_rate=0.001)
     """
 
     def __init__(
@@ -50,14 +66,12 @@ class SB3Learning:
         algorithm: str,
         *,
         policy: str = "MlpPolicy",
-        learn_from: Literal["own", "every"] = "own",
+        learn_from: LearnFrom = "own",
         exploration_steps: int = 10_000,
         **settings: Any,
     ) -> None:
-        if algorithm not in ALGORITHMS:
-            raise InvalidInputError(f"SB3Learning: algorithm is {algorithm!r}, must be one of {', '.join(ALGORITHMS)}")
-        if learn_from not in ("own", "every"):
-            raise InvalidInputError(f"SB3Learning: learn_from is {learn_from!r}, must be 'own' or 'every'")
+        chosen("SB3Learning", "algorithm", algorithm, ALGORITHMS)
+        chosen("SB3Learning", "learn_from", learn_from, get_args(LearnFrom))
         for name in set(settings) & set(TAKEN):
             raise InvalidInputError(f"SB3Learning: {name} is given, must be left out: {TAKEN[name]}")
         self.algorithm, self.policy, self.learn_from = algorithm, policy, learn_from
@@ -71,7 +85,7 @@ class SB3Learning:
     def start(
         self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
     ) -> SB3Learner:
-        """A learner that knows nothing yet."""
+        """Return a learner that knows nothing yet."""
         return SB3Learner(self, observations, actions, gamma, rng)
 
 

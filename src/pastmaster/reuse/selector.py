@@ -1,7 +1,7 @@
-"""What all selectors share: ask for an arm, tell its return, keep the state in arrays, write it down as plain JSON.
+"""Base of the selectors: ask for an arm, tell its return, keep the state in arrays, write it as plain JSON.
 
-A selector chooses, before each episode, one of c + 1 arms: the source policies 0 .. c - 1 and the learner, c. It knows
-nothing of tasks: whatever runs an episode (a simulator, a robot, a website) can be driven by ``ask`` and ``tell``.
+A selector chooses, before each episode, one of c + 1 arms: the source policies 0 .. c - 1 and the learner, c. It needs
+no task: anything that runs an episode (a simulator, a robot, a website) can be driven by ``ask`` and ``tell``.
 """
 
 from __future__ import annotations
@@ -10,130 +10,94 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, as_array
-from pastmaster.checks import is_finite, whole, within
+from pastmaster.arrays import BoolArray, FloatArray, as_array
+from pastmaster.checks import chosen, flag, is_finite, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng, rng_from_dict, rng_to_dict
-from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
-from pastmaster.values import Bounds
+from pastmaster.reuse import _layout as at, _selector_kernels as kernels
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.values.bounds import checked_bounds
 
 Elimination = Literal["paper", "anytime", "none"]
-ELIMINATIONS = {"none": layout.NONE, "paper": layout.PAPER, "anytime": layout.ANYTIME}
+ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
 NOBODY = np.empty(0)
 
 
-@dataclass(frozen=True)
-class RegretGuarantee:
-    """What is proven about the mean loss per episode over ``episodes`` episodes, in units of return, in expectation.
-
-    None where nothing is proven. ``to_learner`` is about what the learner would have earned in each episode *in the
-    state it was in*; it is never a bound against the learner run alone.
-    """
-
-    episodes: int
-    to_learner: float | None
-    to_each_source: float | None
-    to_best_source: float | None
-    statement: str
-
-    def __str__(self) -> str:
-        return self.statement
-
-
-def guarantee(
-    selector: Selector, episodes: int, bound: float, each: float | None, best: float | None
-) -> RegretGuarantee:
-    """The guarantee of a bandit over sources and learner, in words."""
-    lines = [
-        f"Over {episodes:,} episodes, in expectation and per episode, the returns fall short",
-        f"  of what the learner would have earned, in the state it was in at each episode, by at most {bound:.4g};",
-    ]
-    if best is None:
-        lines.append("  of the sources by an amount not proven: the printed elimination test does not keep its delta.")
-    elif each is None:
-        share = f"{selector.delta * selector.bounds.span:.4g} of it for wrong eliminations"
-        lines.append(f"  of the best source's value by at most {best:.4g} ({share}).")
-    else:
-        lines.append(f"  of each source's value by at most {best:.4g}.")
-    if selector.clip:
-        lines.append("Returns are meant as clipped onto the bounds.")
-    lines.append("This is no bound against the learner run alone: here it learns only from the episodes it gets.")
-    return RegretGuarantee(episodes, bound, each, best, "\n".join(lines))
-
-
 class Selector(ABC):
-    """Base of the selectors: state in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
+    """State in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
 
     name: ClassVar[str]
+    rule: ClassVar[int]
     bounded: ClassVar[bool] = True  # whether returns must lie within bounds
+    fixed: ClassVar[Mapping[str, Any]] = {}  # settings that the constructor does not take
     mixes: ClassVar[bool] = False  # whether sources and learner act in one episode, as ``reuse`` (psi, upsilon) says
     reuse: tuple[float, float] = (1.0, 1.0)
-    episodes: int | None
 
-    def __init__(
-        self,
-        n_sources: int,
-        *,
-        kind: int,
-        bounds: tuple[float, float],
-        clip: bool,
-        elimination: str,
-        delta: float,
-        check_every: int,
-        rate: float,
-        rise: float,
-        rng: np.random.Generator,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        self.n_sources = whole(self.name, "n_sources", n_sources, at_least=0)
-        self.bounds = checked_bounds(self.name, bounds)
-        if not isinstance(elimination, str) or elimination not in ELIMINATIONS:
-            raise InvalidInputError(
-                f"{self.name}: elimination is {elimination!r}, must be one of {', '.join(ELIMINATIONS)}"
-            )
-        delta = within(self.name, "delta", delta, 0.0, 1.0)
-        self.elimination = "none" if delta == 0.0 else elimination  # in the limit no source is ever eliminated
-        check_every = whole(self.name, "check_every", check_every, at_least=1)
-        if not isinstance(clip, bool | np.bool_):
-            raise InvalidInputError(f"{self.name}: clip is {clip!r}, must be True or False")
-        self.delta, self.clip, self._rng = delta, bool(clip), checked_rng(self.name, rng)
-        checked = {"n_sources": self.n_sources, "bounds": list(self.bounds), "delta": delta, "check_every": check_every}
-        self._arguments = {name: checked.get(name, value) for name, value in arguments.items()}
-        self._arms = np.zeros((layout.N_ROWS, self.n_sources + 1))
-        self._arms[[layout.ACTIVE, layout.WEIGHT]] = 1.0
-        self._arms[layout.DROPPED] = -1.0
-        self._memory = np.zeros(layout.N_MEMORY)
-        self._memory[layout.PENDING] = -1.0
-        self._memory[layout.NEXT_CHECK] = check_every
-        self._settings = np.zeros(layout.N_SETTINGS)
-        slack = kernels.rounding(*self.bounds)
-        self._settings[:] = (
-            kind, *self.bounds, self.clip, ELIMINATIONS[self.elimination], delta, check_every, rate, rise,
-            self.bounds.lower - slack, self.bounds.upper + slack,
-        )  # fmt: skip
+    def __init__(self, rng: np.random.Generator, **arguments: Any) -> None:
+        """Check what all selectors take; ``arguments`` are the constructor's, in the order they are written in."""
+        name, given = self.name, {**self.fixed, **arguments}
+        self.n_sources = whole(name, "n_sources", given["n_sources"], at_least=0)
+        self.episodes = optional_whole(name, "episodes", given["episodes"])
+        self.bounds = checked_bounds(name, given["bounds"])
+        self.delta = within(name, "delta", given["delta"], 0.0, 1.0)
+        self.clip = flag(name, "clip", given["clip"])
+        check_every = whole(name, "check_every", given["check_every"], at_least=1)
+        elimination = chosen(name, "elimination", given["elimination"], ELIMINATIONS)
+        self.elimination = elimination if self.delta > 0.0 else "none"  # delta = 0 never eliminates
+        self._rng = checked_rng(name, rng)
+        checked = {
+            "n_sources": self.n_sources, "episodes": self.episodes, "bounds": list(self.bounds), "delta": self.delta,
+            "check_every": check_every, "clip": self.clip,
+        }  # fmt: skip
+        self._arguments = {key: checked.get(key, value) for key, value in arguments.items()}
+        self._arms = np.zeros((at.N_ROWS, self.n_sources + 1))
+        self._arms[[at.ACTIVE, at.WEIGHT]] = 1.0
+        self._arms[at.DROPPED] = -1.0
+        self._memory = np.zeros(at.N_MEMORY)
+        self._memory[[at.PENDING, at.NEXT_CHECK]] = -1.0, check_every
+        self._settings = np.zeros(at.N_SETTINGS)
+        (lower, upper), slack = self.bounds, kernels.rounding(*self.bounds)
+        self._settings[[at.RULE, at.LOWER, at.UPPER]] = self.rule, lower, upper
+        self._settings[[at.LEAST, at.MOST, at.CLIP]] = lower - slack, upper + slack, self.clip
+        self._settings[[at.ELIMINATION, at.DELTA]] = ELIMINATIONS[self.elimination], self.delta
+        self._settings[at.CHECK_EVERY] = check_every
 
     def ask(self) -> int:
-        """The arm to run next: a source, or ``n_sources`` for the learner. Until it is told, asking repeats it."""
-        pending = self._memory[layout.PENDING]
+        """Return the arm to run next: a source, or ``n_sources`` for the learner.
+
+        Until that arm is told, ``ask`` repeats it.
+        """
+        pending = self._memory[at.PENDING]
         if pending >= 0.0:
             return int(pending)
         arm: int = kernels.choose(self._arms, self._memory, self._settings, self._rng.random())
         return arm
 
     def tell(self, arm: int, episode_return: float, likelihood: npt.ArrayLike | None = None) -> None:
-        """The discounted return of one episode of the arm asked for.
+        """Tell the discounted return of one episode of the arm asked for.
 
-        ``likelihood`` [c + 1], where known, is how likely each arm would have been to act as this episode did (1 or 0
-        for a deterministic source), up to a common factor (beside which that of the arm itself may round to 0): the
-        episode then counts, without bias, for every arm that could have run it.
+        Parameters
+        ----------
+        arm : int
+            The arm that ``ask`` gave.
+        episode_return : float
+            The discounted return of its episode.
+        likelihood : array_like [c + 1], optional
+            How likely each arm would have been to act as this episode did (1 or 0 for a deterministic source), up to a
+            common factor. The episode then counts, without bias, for every arm that could have run it.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arm is not the one asked for, or the return is not a finite number within the bounds. The state is
+            then as it was.
         """
-        pending = self._memory[layout.PENDING]
+        pending = self._memory[at.PENDING]
         if pending < 0.0 or pending != arm:
             raise InvalidInputError(self._why_not(arm))
         if not is_finite(episode_return):
@@ -148,61 +112,58 @@ class Selector(ABC):
     @property
     def pending(self) -> int | None:
         """The arm asked for and not yet told, or None."""
-        arm = int(self._memory[layout.PENDING])
+        arm = int(self._memory[at.PENDING])
         return arm if arm >= 0 else None
 
     @property
     def probabilities(self) -> FloatArray:
         """How likely each arm is at the next ask, or was at the one not yet told [c + 1]."""
         arms = self._arms.copy()
-        if self._memory[layout.PENDING] < 0.0:
+        if self._memory[at.PENDING] < 0.0:
             kernels.weigh(arms, self._memory.copy(), self._settings)
-        probabilities: FloatArray = arms[layout.PROBABILITY]
+        probabilities: FloatArray = arms[at.PROBABILITY]
         return probabilities
 
     @property
-    def active(self) -> npt.NDArray[np.bool_]:
+    def active(self) -> BoolArray:
         """Which arms are still in play [c + 1]; the learner always is."""
-        active: npt.NDArray[np.bool_] = self._arms[layout.ACTIVE] != 0.0
+        active: BoolArray = self._arms[at.ACTIVE] != 0.0
         return active
 
     @property
     def eliminated_at(self) -> npt.NDArray[np.int64]:
         """After how many episodes each source was eliminated, -1 if it was not [c]."""
-        dropped: npt.NDArray[np.int64] = self._arms[layout.DROPPED, :-1].astype(np.int64)
+        dropped: npt.NDArray[np.int64] = self._arms[at.DROPPED, :-1].astype(np.int64)
         return dropped
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """Each arm's own episodes [c + 1]."""
-        counts: npt.NDArray[np.int64] = self._arms[layout.COUNT].astype(np.int64)
+        counts: npt.NDArray[np.int64] = self._arms[at.COUNT].astype(np.int64)
         return counts
 
     @property
     def mean_returns(self) -> FloatArray:
         """The mean return of each arm's own episodes, NaN where there are none [c + 1]."""
-        counts = self._arms[layout.COUNT]
+        counts = self._arms[at.COUNT]
         means = np.full(len(counts), np.nan)
-        np.divide(self._arms[layout.TOTAL], counts, out=means, where=counts > 0)
-        return self._in_returns(means)
-
-    def _in_returns(self, payoffs: FloatArray) -> FloatArray:
-        return self.bounds.lower + self.bounds.span * payoffs
+        np.divide(self._arms[at.TOTAL], counts, out=means, where=counts > 0)
+        return self.bounds.lower + self.bounds.span * means if self.bounded else means
 
     @property
     def n_told(self) -> int:
         """Episodes told so far."""
-        return int(self._memory[layout.EPISODE])
+        return int(self._memory[at.EPISODE])
 
     @property
     def n_clipped(self) -> int:
         """Returns outside the bounds that ``clip=True`` moved onto them."""
-        return int(self._memory[layout.CLIPPED])
+        return int(self._memory[at.CLIPPED])
 
     def start_clipping(self) -> None:
         """From now on move returns outside the bounds onto them."""
         self.clip = True
-        self._settings[layout.CLIP] = 1.0
+        self._settings[at.CLIP] = 1.0
         if "clip" in self._arguments:
             self._arguments["clip"] = True
 
@@ -210,36 +171,56 @@ class Selector(ABC):
         """Whether ``tell`` would refuse the return as outside the bounds."""
         return self.bounded and not self.clip and bool(kernels.outside(episode_return, *self.bounds))
 
-    def horizon(self) -> int:
-        """The number of episodes a guarantee speaks of: as declared, or as told if that is more."""
+    @abstractmethod
+    def regret_guarantee(self) -> RegretGuarantee:
+        """What is proven about the mean loss per episode."""
+
+    def _guaranteed_episodes(self) -> int:
+        """The number of episodes that a guarantee is about: as declared, or as told if that is more."""
         episodes = max(self.episodes or 0, self.n_told)
         if episodes == 0:
             raise InvalidInputError(f"{self.name}.regret_guarantee: episodes is None, must be given, or some be told")
         return episodes
 
-    @abstractmethod
-    def regret_guarantee(self) -> RegretGuarantee:
-        """What is proven of this selector, to whom."""
+    def _bandit_guarantee(self, episodes: int, regret: float) -> RegretGuarantee:
+        """The guarantee of a bandit over sources and learner that loses ``regret`` payoffs per episode to any arm."""
+        span, charge = self.bounds.span, self.delta * self.bounds.span
+        bound = span * min(1.0, regret)
+        charged = min(span, bound + charge)
+        wrongly = f"{charge:.4g} of it for wrong eliminations"
+        best, about_sources = {
+            "none": (bound, f"at most {bound:.4g} below the value of each source."),
+            "anytime": (charged, f"at most {charged:.4g} below the value of the best source ({wrongly})."),
+            "paper": (None, "below the value of the sources by an amount not proven: the paper's test exceeds delta."),
+        }[self.elimination]
+        lines = [
+            f"Over {episodes:,} episodes, in expectation, the mean return per episode is",
+            f"  at most {bound:.4g} below what the learner would have earned with what it had learned by each episode;",
+            f"  {about_sources}",
+            *(["Returns outside the bounds count as clipped onto the bounds."] if self.clip else []),
+            "This is no bound against the learner run alone: here it learns only from the episodes it gets.",
+        ]
+        each = bound if self.elimination == "none" else None
+        return RegretGuarantee(episodes, bound, each, best, "\n".join(lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole state as plain JSON values; ``from_dict`` goes on from it, bit for bit."""
+        """Return the whole state as plain JSON values; ``from_dict`` continues from it, bit for bit."""
         state = {"selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng)}
         return state | {"arms": self._arms.tolist(), "memory": self._memory.tolist()}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """A selector as ``to_dict`` wrote it."""
+        """Make a selector from what ``to_dict`` returned."""
+        caller = f"{cls.__name__}.from_dict"
         for key in ("selector", "arguments", "rng", "arms", "memory"):
             if not isinstance(state, Mapping) or key not in state:
-                raise InvalidInputError(f"{cls.__name__}.from_dict: {key!r} is missing, must be what to_dict returned")
+                raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
         if state["selector"] != cls.name:
-            raise InvalidInputError(
-                f"{cls.__name__}.from_dict: this is a {state['selector']!r}, must be a {cls.name!r}"
-            )
+            raise InvalidInputError(f"{caller}: this is a {state['selector']!r}, must be a {cls.name!r}")
         try:
             selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
         except TypeError as error:
-            raise InvalidInputError(f"{cls.__name__}.from_dict: arguments do not fit: {error}") from None
+            raise InvalidInputError(f"{caller}: arguments do not fit: {error}") from None
         for key, array in (("arms", selector._arms), ("memory", selector._memory)):
             try:
                 values = np.array(state[key], np.float64)
@@ -247,13 +228,13 @@ class Selector(ABC):
                 values = NOBODY
             if values.shape != array.shape or not np.isfinite(values).all():
                 raise InvalidInputError(
-                    f"{cls.__name__}.from_dict: {key} has shape {values.shape}, must be finite numbers {array.shape}"
+                    f"{caller}: {key} has shape {values.shape}, must be finite numbers {array.shape}"
                 )
             array[...] = values
-        pending = selector._memory[layout.PENDING]
+        pending = selector._memory[at.PENDING]
         if pending not in range(-1, selector.n_sources + 1) or not selector.active[-1]:
             raise InvalidInputError(
-                f"{cls.__name__}.from_dict: the pending arm is {pending:g}, must be in 0..{selector.n_sources} or -1, "
+                f"{caller}: the pending arm is {pending:g}, must be in 0..{selector.n_sources} or -1, "
                 "and the learner in play"
             )
         return selector
@@ -264,38 +245,24 @@ class Selector(ABC):
 
     def _why_not(self, arm: object) -> str:
         """Why a tell is refused."""
-        pending = int(self._memory[layout.PENDING])
-        known = isinstance(arm, int | np.integer) and 0 <= arm <= self.n_sources
-        if not known:
-            return f"{self.name}.tell: arm is {arm!r}, must be in 0..{self.n_sources} ({self.n_sources}: the learner)"
-        if pending >= 0:
-            return f"{self.name}.tell: arm is {arm}, but ask said {pending}, which has not been told yet"
+        place = f"{self.name}.tell: arm"
+        if not isinstance(arm, int | np.integer) or not 0 <= arm <= self.n_sources:
+            return f"{place} is {arm!r}, must be in 0..{self.n_sources} ({self.n_sources}: the learner)"
+        if self.pending is not None:
+            return f"{place} is {arm}, but ask said {self.pending}, which has not been told yet"
         if self.n_told == 0:
-            return f"{self.name}.tell: arm {arm} was told without being asked for, call ask first"
-        return f"{self.name}.tell: arm {arm} was told, but the last ask was told already, call ask first"
+            return f"{place} {arm} was told without being asked for, call ask first"
+        return f"{place} {arm} was told, but the last ask was told already, call ask first"
 
     def _checked_likelihood(self, arm: int, likelihood: npt.ArrayLike) -> FloatArray:
-        given = as_array(likelihood, f"{self.name}.tell: likelihood", "iuf")
-        shares = np.ascontiguousarray(given, np.float64)
+        place = f"{self.name}.tell: likelihood"
+        shares = np.ascontiguousarray(as_array(likelihood, place, "iuf"), np.float64)
         if shares.shape != (self.n_sources + 1,):
-            raise InvalidInputError(
-                f"{self.name}.tell: likelihood has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm"
-            )
+            raise InvalidInputError(f"{place} has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm")
         possible = (shares >= 0.0) & (shares < math.inf)
-        if not possible.all() or not self._arms[layout.PROBABILITY] @ shares > 0.0:
+        if not possible.all() or not self._arms[at.PROBABILITY] @ shares > 0.0:
             raise InvalidInputError(
-                f"{self.name}.tell: likelihood is {shares.tolist()}, must be at least 0, finite, "
+                f"{place} is {shares.tolist()}, must be at least 0, finite, "
                 f"and above 0 for some arm that could have been asked for, as arm {arm} was"
             )
         return shares
-
-
-def checked_bounds(caller: str, bounds: Any) -> Bounds:
-    """Bounds on a return, lower below upper, or a refusal."""
-    try:
-        lower, upper = (math.nan if isinstance(end, str) else float(end) for end in bounds)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
-    if not (math.isfinite(upper - lower) and lower < upper):
-        raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
-    return Bounds(lower, upper)

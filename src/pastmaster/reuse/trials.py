@@ -1,9 +1,9 @@
-"""Finished trials on disk: what a trial depends on, as a key; what it gave, as arrays and JSON."""
+"""Finished trials on disk: a key made of all that a trial depends on, its results as arrays and JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from pastmaster.policies.convert import data_of
 from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.run import TrialResult
-from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.trial import SELECTORS, Plan
 from pastmaster.values import Bounds
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -27,17 +27,11 @@ LEARNED = ("Q", "visits", "own_episodes")
 
 
 def saved_trials(
-    folder: Path,
-    problem: Problem,
-    selector: str | Callable[..., Any],
-    fresh: Any,
-    settings: Sequence[Any],
-    streams: Sequence[np.random.Generator],
-    selectors: Mapping[str, type[Selector]],
+    folder: Path, plan: Plan, fresh: Any, streams: Sequence[np.random.Generator]
 ) -> parallel.Saved[np.random.Generator, TrialResult]:
     """Where the trials are kept; ``fresh`` is a selector as the first trial would start with."""
-    factory = selector.func if isinstance(selector, partial) else selector
-    if not isinstance(factory, str) and factory not in selectors.values():
+    problem, factory = plan.problem, plan.factory
+    if (factory.func if isinstance(factory, partial) else factory) not in SELECTORS.values():
         raise _refused("a selector of its own", "by name, as a class of pastmaster, or as functools.partial of one")
     if type(problem.settings) is not QLearning:
         raise _refused("a learner of its own", "a QLearning")
@@ -46,8 +40,9 @@ def saved_trials(
         raise _refused("an environment or a function as its task", "a TabularMDP or the id of a registered environment")
     choosing = json.dumps([fresh.name, fresh.to_dict()["arguments"]])
     world = [problem.identity, problem.gamma, problem.horizon, problem.share, sources]
-    key = parallel.digest("transfer", world, problem.settings.identity, choosing, list(settings), list(streams))
-    return parallel.Saved(folder, key, _to_arrays, partial(_from_arrays, problem, selectors))
+    settings = [plan.episodes, plan.bounds, plan.bounds_from, plan.on_violation]
+    key = parallel.digest("transfer", world, problem.settings.identity, choosing, settings, list(streams))
+    return parallel.Saved(folder, key, _to_arrays, partial(_from_arrays, problem))
 
 
 def _source(source: Any) -> Any:
@@ -80,12 +75,7 @@ def _to_arrays(results: list[TrialResult]) -> dict[str, npt.NDArray[Any]]:
     return arrays | {"returns": returns, "arms": arms, "words": parallel.as_text(words)}
 
 
-def _from_arrays(
-    problem: Problem,
-    selectors: Mapping[str, type[Selector]],
-    arrays: Arrays,
-    streams: Sequence[np.random.Generator],
-) -> list[TrialResult]:
+def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.Generator]) -> list[TrialResult]:
     """The trials of these streams, as ``_to_arrays`` wrote them; any error if they do not fit."""
     returns, arms, words = arrays["returns"], arrays["arms"], parallel.from_text(arrays["words"])
     if returns.dtype != np.float64 or arms.dtype != np.int32 or returns.shape != arms.shape or returns.ndim != 2:
@@ -97,7 +87,7 @@ def _from_arrays(
         # as the trial did, so that they can be spawned on; the stream is not touched, the trial may have to be run
         selector_rng, _, learner_rng = deepcopy(stream).spawn(3)
         state = word["selector"]
-        selector = selectors[state["selector"]].from_dict(state)
+        selector = SELECTORS[state["selector"]].from_dict(state)
         selector._rng = _advanced(selector_rng, state["rng"])
         learner = problem.settings.start(problem.observations, problem.actions, problem.gamma, learner_rng)
         _advanced(learner_rng, word["learner_rng"])

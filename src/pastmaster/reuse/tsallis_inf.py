@@ -3,20 +3,20 @@
 With L_i the estimated loss of arm i so far and eta_t = 4 / sqrt(t), episode t runs arm i with probability
 4 (eta_t (L_i - x))^-2, x such that these sum to 1. Losses are 1 - payoff, estimated with reduced variance:
 (loss - b_i) [i ran] / p_i + b_i with b_i = 1/2 where p_i >= eta_t^2, else 0. Sources are i.i.d. and only the learner
-drifts, so most of the gain over EXP-3 is had; no number of episodes need be known.
+drifts, so most of the gain over EXP-3 is kept. The number of episodes need not be known.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from pastmaster.checks import optional_whole
-from pastmaster.errors import InvalidInputError
+from pastmaster.checks import chosen
 from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.selector import Elimination, RegretGuarantee, Selector, guarantee
+from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.reuse.selector import Elimination, Selector
 
 Estimator = Literal["reduced-variance", "importance-weighted"]
 
@@ -30,9 +30,33 @@ def tsallis_regret(n_arms: int, episodes: int, reduced: bool) -> float:
 
 
 class TsallisINF(Selector):
-    """Tsallis-INF over sources and learner; ``episodes`` is only what ``regret_guarantee`` speaks of."""
+    """Tsallis-INF over sources and learner. It does not need the number of episodes.
+
+    Parameters
+    ----------
+    n_sources : int
+        The number of source policies, c. Arm c is the learner.
+    episodes : int, optional
+        The number of episodes that ``regret_guarantee`` is about; it changes nothing else.
+    estimator : {"reduced-variance", "importance-weighted"}
+        How losses are estimated; see above.
+    bounds, elimination, delta, check_every, clip, rng
+        As for `Exp3Transfer`; by default no source is eliminated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import TsallisINF
+    >>> selector = TsallisINF(1, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> for _ in range(200):
+    ...     arm = selector.ask()
+    ...     selector.tell(arm, [0.9, 0.1][arm])
+    >>> bool(selector.probabilities[0] > 0.9)
+    True
+    """
 
     name = "tsallis-inf"
+    rule = layout.TSALLIS
 
     def __init__(
         self,
@@ -47,26 +71,14 @@ class TsallisINF(Selector):
         clip: bool = False,
         rng: np.random.Generator,
     ) -> None:
-        if not isinstance(estimator, str) or estimator not in ("reduced-variance", "importance-weighted"):
-            raise InvalidInputError(
-                f"{self.name}: estimator is {estimator!r}, must be 'reduced-variance' or 'importance-weighted'"
-            )
-        self.reduced = estimator == "reduced-variance"
-        self.episodes = optional_whole(self.name, "episodes", episodes)
+        self.reduced = chosen(self.name, "estimator", estimator, get_args(Estimator)) == "reduced-variance"
         super().__init__(
-            n_sources, kind=layout.TSALLIS, bounds=bounds, clip=clip, elimination=elimination, delta=delta,
-            check_every=check_every, rate=float(self.reduced), rise=0.0, rng=rng,
-            arguments={
-                "n_sources": n_sources, "episodes": self.episodes, "bounds": bounds,
-                "estimator": estimator, "elimination": elimination, "delta": delta,
-                "check_every": check_every, "clip": bool(clip),
-            },
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, estimator=estimator, elimination=elimination,
+            delta=delta, check_every=check_every, clip=clip,
         )  # fmt: skip
+        self._settings[layout.REDUCED_VARIANCE] = self.reduced
 
     def regret_guarantee(self) -> RegretGuarantee:
-        """As proven by Zimmert and Seldin for any payoffs; far smaller in fact where sources differ clearly."""
-        episodes, span = self.horizon(), self.bounds.span
-        bound = span * min(1.0, tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes)
-        best = {"none": bound, "anytime": min(span, bound + self.delta * span), "paper": None}[self.elimination]
-        each = bound if self.elimination == "none" else None
-        return guarantee(self, episodes, bound, each, best)
+        """Return Zimmert and Seldin's bound for any payoffs; the loss is far smaller where sources differ clearly."""
+        episodes = self._guaranteed_episodes()
+        return self._bandit_guarantee(episodes, tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes)

@@ -1,0 +1,51 @@
+"""A policy that does not learn, in the learner's place."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.reuse.sources import acting, as_source
+
+
+class FixedPolicy:
+    """In the learner's place, a policy that does not learn: the one you would run otherwise. It is never eliminated.
+
+    Parameters
+    ----------
+    policy : array_like, callable, object with ``act``, or Stable-Baselines3 model
+        Any policy that ``pastmaster.policies.as_policy`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import FixedPolicy, TabularMDP, transfer
+    >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
+    >>> run = transfer(
+    ...     task, [[0]], episodes=50, bounds=(0, 1), learner=FixedPolicy([1]), rng=np.random.default_rng(0)
+    ... )
+    >>> run.policy.tolist(), int(run.recommended[0])
+    ([1], 1)
+    """
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = as_source(policy, "FixedPolicy: policy")
+        self._act = acting(self.policy, np.random.default_rng())
+
+    def start(
+        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
+    ) -> FixedPolicy:
+        """Return a copy that draws from ``rng`` where the policy is random."""
+        started = copy(self)
+        started._act = acting(self.policy, rng)
+        return started
+
+    def act(self, observation: Any) -> Any:
+        """Return the policy's action."""
+        return self._act(observation)
+
+    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
+        """Learn nothing."""

@@ -1,0 +1,133 @@
+"""What ``transfer`` needs of a learner and of a selector that you bring.
+
+The protocols hold what is required, and list what is optional. Optional members are looked up in this module alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.reuse._selector_kernels import outside
+from pastmaster.reuse.selector import Selector
+from pastmaster.values import Bounds
+
+
+class Learner(Protocol):
+    """A running learner.
+
+    Optional members
+    ----------------
+    end_own_episode()
+        Called after each episode that the learner ran itself.
+    policy
+        The policy to keep at the end, in place of ``act``.
+    """
+
+    def act(self, observation: Any) -> Any:
+        """Return the action to take."""
+
+    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
+        """Learn from one step of this learner or of another arm; ``following`` is the next observation."""
+
+
+@runtime_checkable
+class LearnerSettings(Protocol):
+    """Settings that start a learner, once for each trial.
+
+    Optional members
+    ----------------
+    learn_from
+        "own" (the default) or "every": whose episodes the learner learns from.
+    """
+
+    def start(
+        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
+    ) -> Learner:
+        """Return a learner that knows nothing yet."""
+
+
+class SelectorProtocol(Protocol):
+    """A selector of your own. ``selector(n_sources, episodes, bounds=..., rng=...)`` makes one for each trial.
+
+    With ``share=True`` it is told a third argument, the likelihoods (see ``Exp3Transfer.tell``).
+
+    Optional members
+    ----------------
+    bounds
+        The (lower, upper) that it counts on, or None.
+    n_clipped
+        How many returns it clipped itself; 0 by default.
+    eliminated_at
+        After how many episodes each source was dropped, -1 if it was not [c]; by default none was.
+    mixes, reuse
+        True if source and learner act in one episode, and the (psi, upsilon) of ``ProbabilisticPolicyReuse``.
+    """
+
+    def ask(self) -> int:
+        """Return the arm to run next."""
+
+    def tell(self, arm: int, episode_return: float) -> None:
+        """Take the discounted return of its episode."""
+
+
+class BroughtSelector:
+    """A selector that someone brings, with the members that ``transfer`` reads of ours.
+
+    It is told returns within ``limits``: others are refused, or with ``clip`` moved onto them.
+    """
+
+    def __init__(self, original: Any, limits: Bounds | None) -> None:
+        self.original, self.limits, self.clip, self._clipped = original, limits, False, 0
+        self.bounds: Any = getattr(original, "bounds", None)
+        self.mixes = bool(getattr(original, "mixes", False))
+        self.reuse: tuple[float, float] = getattr(original, "reuse", (1.0, 1.0))
+
+    def ask(self) -> int:
+        arm: int = self.original.ask()
+        return arm
+
+    def tell(self, arm: int, episode_return: float, *likelihood: Any) -> None:
+        if self.clip and self.limits is not None and outside(episode_return, *self.limits):
+            self._clipped += 1
+            episode_return = min(max(episode_return, self.limits.lower), self.limits.upper)
+        self.original.tell(arm, episode_return, *likelihood)
+
+    def start_clipping(self) -> None:
+        self.clip = True
+
+    def refuses(self, episode_return: float) -> bool:
+        return self.limits is not None and not self.clip and bool(outside(episode_return, *self.limits))
+
+    @property
+    def n_clipped(self) -> int:
+        return self._clipped + int(getattr(self.original, "n_clipped", 0))
+
+    @property
+    def eliminated_at(self) -> Any:
+        """After how many episodes each source was dropped; None if the selector has no such number."""
+        return getattr(self.original, "eliminated_at", None)
+
+
+def adapted(selector: Any, limits: Bounds | None = None) -> Selector | BroughtSelector:
+    """Our own selector as it is, another one behind the same members."""
+    return selector if isinstance(selector, Selector) else BroughtSelector(selector, limits)
+
+
+def learns_from_every(settings: LearnerSettings) -> bool:
+    """Whether the learner learns from every arm's episodes."""
+    return bool(getattr(settings, "learn_from", "own") == "every")
+
+
+def end_of_own_episode(learner: Learner) -> Callable[[], None]:
+    """The function to call after each of the learner's own episodes."""
+    end: Callable[[], None] = getattr(learner, "end_own_episode", lambda: None)
+    return end
+
+
+def policy_to_keep(learner: Learner) -> Any:
+    """The learner's policy, or its ``act`` where it has none."""
+    return getattr(learner, "policy", learner.act)
