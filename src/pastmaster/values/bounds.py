@@ -123,14 +123,11 @@ def task_bounds(task: TabularMDP | GymTask) -> Bounds | None:
     >>> task_bounds(GymTask("CartPole-v1")) is None
     True
     """
-    model = _model_of(task)
-    if model is not None:
-        return _exact_bounds(model)
-    rewards = _rewards(task)
-    if rewards is None:
-        return None
+    basis = _basis(task)
+    if basis is None or isinstance(basis, TabularMDP):
+        return None if basis is None else _exact_bounds(basis)
     steps = float(np.sum(task.gamma ** np.arange(task.horizon or 1)))
-    (least, most), outward = rewards, 1.0 + ROUNDING
+    (least, most), outward = basis, 1.0 + ROUNDING
     return Bounds(
         least if least >= 0 else least * steps * outward,
         most if most <= 0 else most * steps * outward,
@@ -144,7 +141,7 @@ def checked_bounds(caller: str, bounds: Any) -> Bounds:
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
     if not (math.isfinite(upper - lower) and lower < upper):
-        raise InvalidInputError(f"{caller}: bounds is ({lower:g}, {upper:g}), must be finite, lower below upper")
+        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be finite, lower below upper")
     return Bounds(lower, upper)
 
 
@@ -211,27 +208,23 @@ def _checked_family(tasks: Any) -> list[Any]:
     return family
 
 
-def _model_of(task: TabularMDP | GymTask) -> TabularMDP | None:
-    """The model to take bounds from, if there is one; a declared range of rewards goes before a table."""
+def _basis(task: TabularMDP | GymTask) -> TabularMDP | tuple[float, float] | None:
+    """What bounds follow from: a model, else the range of the rewards; a declared range goes before a table."""
     if isinstance(task, TabularMDP):
         return task
-    return task.table if task.reward_range is None else None
-
-
-def _rewards(task: TabularMDP | GymTask) -> tuple[float, float] | None:
-    """The least and the greatest reward of a step that can happen, where it is known."""
-    model = _model_of(task)
-    if model is None:
-        return task.known_rewards if isinstance(task, GymTask) else None
-    paid = model.reward if model.probability is None else model.reward[model.probability > 0]
-    return float(paid.min()), float(paid.max())
+    table = task.table if task.reward_range is None else None
+    return task.known_rewards if table is None else table
 
 
 def _paper_bounds(task: TabularMDP | GymTask) -> Bounds | None:
+    """R_min / (1 - gamma) and R_max / (1 - gamma), over outcomes that can happen."""
     if task.gamma == 1.0:
         raise InvalidInputError("return_bounds: gamma is 1, must be below 1 for the paper's bounds")
-    rewards, rate = _rewards(task), 1.0 / (1.0 - task.gamma)
-    return None if rewards is None else Bounds(rewards[0] * rate, rewards[1] * rate)
+    basis, rate = _basis(task), 1.0 / (1.0 - task.gamma)
+    if isinstance(basis, TabularMDP):
+        paid = basis.reward if basis.probability is None else basis.reward[basis.probability > 0]
+        basis = float(paid.min()), float(paid.max())
+    return None if basis is None else Bounds(basis[0] * rate, basis[1] * rate)
 
 
 def _choices(task: TabularMDP) -> tuple[FloatArray, IntArray, BoolArray]:
