@@ -12,6 +12,7 @@ from pastmaster.errors import InvalidInputError
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -23,7 +24,7 @@ def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def as_array(values: npt.ArrayLike, place: str, kinds: str | None) -> npt.NDArray[Any]:
-    """``values`` as an array of one of the ``kinds`` of dtype (NumPy's letters; None: any), or a refusal."""
+    """``values`` as an array of one of the ``kinds`` of dtype (NumPy's letters; None: any)."""
     try:
         array = np.asarray(values)
     except ValueError as error:

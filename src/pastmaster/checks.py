@@ -1,6 +1,6 @@
-"""Arguments as people give them: checked, or refused with one form of sentence.
+"""Arguments as people give them, checked; errors have one form of sentence.
 
-Every refusal reads ``<function>: <argument> is <what was got>, must be <what would be right>``.
+Every error reads ``<function>: <argument> is <what was got>, must be <what would be right>``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``@kernel`` is Numba's ``njit`` with the project's settings: cached on disk, the GIL released, no fast-math.
 A compiled loop and the Python it is written in give the same bits; run with ``NUMBA_DISABLE_JIT=1`` to use the
-Python. The first call on a machine compiles and is slow: on a terminal one line says so.
+Python. The first call on a machine compiles and is slow: on a terminal one line announces it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def inlined(function: Function) -> Function:
 
 
 class _Announcement(event.Listener):
-    """Says once, on a terminal, that the kernels are being compiled."""
+    """Announces once, on a terminal, that the kernels are being compiled."""
 
     def __init__(self) -> None:
-        self.said = False
+        self.announced = False
 
     def on_start(self, event: object) -> None:
-        if not self.said and sys.stderr.isatty():
+        if not self.announced and sys.stderr.isatty():
             print("pastmaster: compiling (first run on this machine only, under a minute)", file=sys.stderr)
-        self.said = True
+        self.announced = True
 
     def on_end(self, event: object) -> None:
         pass

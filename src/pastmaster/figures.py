@@ -27,7 +27,7 @@ DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def line_style(i: int) -> dict[str, Any]:
-    """The i-th colour and dash: colours that the colour-blind can tell apart, and dashes for those who print."""
+    """The i-th colour and dash: colours that the colour-blind can tell apart, and dashes for prints in grey."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
@@ -47,7 +47,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def writable(path: str | Path) -> Path:
-    """The path a figure will be written to, or a refusal before any work is done."""
+    """The path a figure will be written to; an error, before any work is done, where it cannot be."""
     path = Path(path)
     if path.is_dir():
         raise InvalidInputError(f"cannot write a picture to {path}: it is a folder")

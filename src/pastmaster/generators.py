@@ -11,7 +11,7 @@ from pastmaster.errors import InvalidInputError
 
 
 def checked_rng(caller: str, rng: Any) -> np.random.Generator:
-    """A generator, or a refusal."""
+    """A generator that the caller passed as ``rng``."""
     if not isinstance(rng, np.random.Generator):
         raise InvalidInputError(f"{caller}: rng is {rng!r}, must be a numpy.random.Generator")
     return rng

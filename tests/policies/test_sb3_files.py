@@ -456,7 +456,10 @@ def script(parts, path):
 HARM = {
     "not a zip": (lambda parts, path: path.write_bytes(b"PK nothing"), "is not a readable zip file"),
     "empty": (lambda parts, path: path.write_bytes(b""), "is not a readable zip file"),
-    "cut short": (lambda parts, path: path.write_bytes(path.read_bytes()[:-500]), "is not a readable zip file|has no data"),
+    "cut short": (
+        lambda parts, path: path.write_bytes(path.read_bytes()[:-500]),
+        "is not a readable zip file|has no data",
+    ),
     "flipped": (
         lambda parts, path: path.write_bytes(path.read_bytes().replace(b'"verbose"', b'"verbosE"', 1)),
         "is not a readable zip file: Bad CRC",
@@ -524,7 +527,7 @@ def test_trust_asks_what_it_cannot_tell(tmp_path):
     path = models.saved(models.model("DQN", steps=16), tmp_path)
     with pytest.raises(InvalidInputError, match=r"has no environment.*normalise must be given"):
         load_sb3(path, trust=True)
-    with pytest.raises(InvalidInputError, match="algorithm is 'system', must be one of PPO"):
+    with pytest.raises(InvalidInputError, match="algorithm is 'system', must be one of 'PPO', 'A2C'"):
         load_sb3(path, trust=True, algorithm="system")
     with pytest.raises(InvalidInputError, match="activation is 'relu', must be None with trust=True"):
         load_sb3(path, trust=True, activation="relu")

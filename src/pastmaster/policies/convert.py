@@ -1,4 +1,4 @@
-"""Whatever people have for a policy, as a policy."""
+"""The one way in for policies: arrays, functions, models and policies become policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastmaster.policies.sb3_live import is_model, live_policy
 
 
 def data_of(policy: Any) -> list[Any] | None:
-    """All that a policy is, as arrays and texts; None of code, which cannot be told from other code."""
+    """All that a policy is, as arrays and texts; None where it is code, which cannot be identified."""
     if isinstance(policy, TablePolicy):
         return ["table", policy.table]
     if isinstance(policy, NetworkPolicy):
@@ -22,21 +22,42 @@ def data_of(policy: Any) -> list[Any] | None:
     return None
 
 
-def as_policy(thing: Any, place: str) -> Policy:
-    """A policy as it is, an array as a table, a Stable-Baselines3 model as its network, a function as itself.
+def as_policy(policy: Any, place: str) -> Policy:
+    """Anything that is taken for a policy, as a policy.
 
-    All else is refused by an error that begins with ``place``.
+    Parameters
+    ----------
+    policy : Policy, array, function or Stable-Baselines3 model
+        A policy stays what it is; an array becomes a ``TablePolicy``, a function a ``FunctionPolicy`` and a model its
+        ``NetworkPolicy``, or a ``PredictPolicy`` where it is no plain network.
+    place : str
+        What an error begins with.
+
+    Returns
+    -------
+    Policy
+        An object with a method ``act``.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none of these.
+
+    Examples
+    --------
+    >>> from pastmaster.policies import as_policy
+    >>> as_policy([0, 1, 1], "example: policy")
+    TablePolicy(actions in 3 states)
     """
-    if isinstance(thing, np.ndarray | list | tuple):
-        return TablePolicy(thing, place=place)
-    if not isinstance(thing, type):
-        if callable(getattr(thing, "act", None)):
-            policy: Policy = thing
+    if isinstance(policy, np.ndarray | list | tuple):
+        return TablePolicy(policy, place=place)
+    if not isinstance(policy, type):
+        if isinstance(policy, Policy):
             return policy
-        if is_model(thing):
-            return live_policy(thing, caller=place)
-        if callable(thing):
-            return FunctionPolicy(thing)
+        if is_model(policy):
+            return live_policy(policy, caller=place)
+        if callable(policy):
+            return FunctionPolicy(policy)
     raise InvalidInputError(
-        f"{place} is {thing!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
+        f"{place} is {policy!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
     )

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import sealed
-from pastmaster.checks import is_finite, whole, within
+from pastmaster.arrays import Array, sealed
+from pastmaster.checks import chosen, flag, is_finite, is_number, is_whole, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import ACTIVATIONS
 from pastmaster.policies.stack import NetworkStack, Shape
-
-Array = npt.NDArray[Any]
 
 HEADS = ("argmax", "argmaxes", "clip", "tanh")
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
@@ -28,11 +26,39 @@ MOST_WEIGHTS = 2**28
 class NetworkPolicy:
     """A multilayer perceptron as a policy, evaluated with NumPy.
 
-    ``layers`` are pairs (weights [out, in], biases [out]), as torch keeps them, with ``activation`` between them.
-    ``head`` makes actions of the outputs: "argmax" (Discrete, from ``start``), "argmaxes" (MultiDiscrete of ``nvec``),
-    "clip" (Box, clipped to ``low`` .. ``high``) or "tanh" (Box, squashed to ``low`` .. ``high``).
-    ``one_hot`` says that observations are Discrete. ``normalise`` is None or a dict of mean, var, epsilon and clip:
-    the network sees clip((observation - mean) / sqrt(var + epsilon), -clip, clip).
+    Parameters
+    ----------
+    layers : sequence of pairs of arrays
+        Weights [out, in] and biases [out] of each linear layer, as torch keeps them.
+    activation : str
+        What stands between layers: "tanh", "relu", "leaky_relu", "elu", "selu", "sigmoid", "silu", "gelu",
+        "softplus", "mish" or "identity".
+    head : "argmax", "argmaxes", "clip" or "tanh"
+        How outputs become actions: the largest (Discrete), the largest of each part (MultiDiscrete), clipped to
+        ``low`` .. ``high``, or squashed into it by tanh (Box).
+    start : int
+        The first action of a Discrete space.
+    nvec : sequence of int
+        The sizes of a MultiDiscrete space.
+    low, high : array, optional
+        The limits of a Box of actions.
+    one_hot : bool
+        Whether observations are Discrete, and encoded one-hot.
+    normalise : mapping, optional
+        "mean", "var", and perhaps "epsilon" (1e-8) and "clip" (10): the network then sees
+        clip((observation - mean) / sqrt(var + epsilon), -clip, clip).
+
+    Raises
+    ------
+    InvalidInputError
+        The parts do not fit together.
+
+    Examples
+    --------
+    >>> from pastmaster.policies import NetworkPolicy
+    >>> policy = NetworkPolicy([([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])])
+    >>> policy.act([[0.2, 0.7], [0.9, 0.1]]).tolist()
+    [1, 0]
     """
 
     random = False
@@ -61,13 +87,11 @@ class NetworkPolicy:
                     f"{caller}: layers[{k}] takes {weights.shape[1]} numbers, must take {sizes[-1]}"
                 )
             sizes.append(weights.shape[0])
-        if not isinstance(activation, str) or activation not in ACTIVATIONS:
-            raise InvalidInputError(f"{caller}: activation is {activation!r}, must be one of {', '.join(ACTIVATIONS)}")
+        chosen(caller, "activation", activation, ACTIVATIONS)
         limits = _checked_head(caller, head, sizes[-1], start, nvec, low, high)
-        if not isinstance(one_hot, bool) or (one_hot and normalise is not None):
-            raise InvalidInputError(
-                f"{caller}: one_hot is {one_hot!r}, must be True or False, and False with normalise"
-            )
+        one_hot = flag(caller, "one_hot", one_hot)
+        if one_hot and normalise is not None:
+            raise InvalidInputError(f"{caller}: one_hot is {one_hot!r}, must be False with normalise")
         shape = Shape(
             tuple(sizes), activation, head, one_hot, int(start), tuple(map(int, nvec)),
             () if limits is None else limits[0].shape,
@@ -115,7 +139,7 @@ class NetworkPolicy:
 
     @classmethod
     def from_data(cls, settings: Mapping[str, Any], weights: npt.ArrayLike) -> NetworkPolicy:
-        """The policy that has these ``settings`` and ``weights``; nothing in them is trusted."""
+        """The policy whose properties ``settings`` and ``weights`` gave these; everything is checked."""
         caller = "NetworkPolicy.from_data"
         if not isinstance(settings, Mapping) or set(settings) != set(KEYS):
             raise InvalidInputError(f"{caller}: settings is not a dict of {', '.join(KEYS)}, must be")
@@ -141,7 +165,7 @@ class NetworkPolicy:
 
 
 def checked_normalisation(caller: str, normalise: Any, size: int) -> dict[str, Any]:
-    """mean, var [size], epsilon and clip, VecNormalize's defaults in place of the last two; or a refusal."""
+    """mean, var [size], epsilon and clip; the last two have VecNormalize's defaults."""
     known = {"mean", "var", "epsilon", "clip"}
     if not isinstance(normalise, Mapping) or not {"mean", "var"} <= set(normalise) <= known:
         raise InvalidInputError(f"{caller}: normalise must be a dict of mean and var, and perhaps epsilon and clip")
@@ -165,7 +189,7 @@ def _normal(normalise: Mapping[str, Any]) -> list[Array]:
 
 
 def _numbers(caller: str, name: str, values: Any, size: int) -> Array:
-    """Numbers as an array of ``size`` entries in any shape, or a refusal."""
+    """Numbers as an array of ``size`` entries in any shape."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -192,10 +216,9 @@ def _checked_layer(caller: str, k: int, layer: Any) -> tuple[Array, Array]:
 def _checked_head(
     caller: str, head: Any, outputs: int, start: Any, nvec: Any, low: Any, high: Any
 ) -> tuple[Array, Array] | None:
-    """The limits of a Box head; None of the others; or a refusal of what does not fit the head."""
-    if head not in HEADS:
-        raise InvalidInputError(f"{caller}: head is {head!r}, must be one of {', '.join(HEADS)}")
-    if isinstance(start, bool) or not isinstance(start, int | np.integer) or (start != 0 and head != "argmax"):
+    """The limits of a Box head, None of the others; errors where an argument does not fit the head."""
+    chosen(caller, "head", head, HEADS)
+    if not is_whole(start) or (start != 0 and head != "argmax"):
         raise InvalidInputError(f"{caller}: start is {start!r}, must be a whole number, and 0 unless head is 'argmax'")
     if not isinstance(nvec, Sequence) or isinstance(nvec, str):
         raise InvalidInputError(f"{caller}: nvec is {nvec!r}, must be a list")
@@ -232,11 +255,9 @@ def _from_plain(caller: str, name: str, values: Any, size: int) -> Array | None:
         array = np.asarray(values, object)
     except ValueError:
         array = np.empty(0, object)
-    if array.size != size or not all(entry is None or _is_number(entry) for entry in array.ravel()):
+    if array.size != size or not all(
+        entry is None or (is_number(entry) and is_finite(entry)) for entry in array.ravel()
+    ):
         raise InvalidInputError(f"{caller}: {name} must hold {size} numbers or None")
     endless = -np.inf if name == "low" else np.inf
     return np.array([endless if entry is None else entry for entry in array.ravel()], np.float32).reshape(array.shape)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)

@@ -13,11 +13,35 @@ from pastmaster.policies.network import checked_normalisation
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
 
+HOW_TO_GIVE = "pass normalise=False, or its mean and var: normalise=normalisation_of(vec_normalize)"
 MOST_BYTES = 2**28  # of all four arrays
 
 
 def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
-    """mean, var, epsilon and clip of a live ``VecNormalize``; ``np.savez(path, **these)`` keeps them, unpickled."""
+    """How a live ``VecNormalize`` normalises observations, as plain numbers.
+
+    ``np.savez(path, **normalisation_of(wrapper))`` keeps them in a file that ``load_sb3(normalise=path)`` reads
+    without unpickling anything.
+
+    Parameters
+    ----------
+    vec_normalize : stable_baselines3.common.vec_env.VecNormalize
+        The wrapper; it must normalise observations.
+
+    Returns
+    -------
+    dict
+        "mean" and "var" (arrays), "epsilon" and "clip" (numbers).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace as Stub  # in place of a trained VecNormalize
+    >>> from pastmaster.policies import normalisation_of
+    >>> statistics = Stub(mean=np.zeros(2), var=np.ones(2))
+    >>> normalisation_of(Stub(obs_rms=statistics, norm_obs=True, epsilon=1e-8, clip_obs=10.0))["clip"]
+    10.0
+    """
     statistics: Any = getattr(vec_normalize, "obs_rms", None)
     if not getattr(vec_normalize, "norm_obs", False) or not hasattr(statistics, "mean"):
         raise InvalidInputError(
@@ -31,7 +55,7 @@ def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
 
 
 def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
-    """What the caller gave, checked: numbers as a dict, those of a file, or None where there is none."""
+    """The argument ``normalise``, checked: a dict of numbers, or None for none."""
     if normalise is None or normalise is False:
         return None
     if isinstance(normalise, str | os.PathLike):
@@ -50,7 +74,7 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
 
 
 def _pickled(path: Path, caller: str) -> dict[str, Any]:
-    """The numbers of a VecNormalize that was saved; only of a file that is trusted, for this runs what is in it."""
+    """The numbers of a saved VecNormalize; only for a file that is trusted, since unpickling runs code in it."""
     import pickle
 
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""What a policy is: actions for a batch of observations. Tables and plain functions are made into one."""
+"""What a policy is: actions for a batch of observations. Tables and plain functions become policies here."""
 
 from __future__ import annotations
 
@@ -10,15 +10,26 @@ import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, reach_of, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.tasks.tabular import PROBABILITY_TOLERANCE
+from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything with ``act``: observations [n, ...] in, actions [n] or [n, d] out, as the environment takes them.
+    """Anything with a method ``act``: observations [n, ...] in, actions [n] or [n, d] out.
 
     A policy that draws at random has the attribute ``random = True`` and is called as ``act(observations, uniforms)``,
     with one uniform number in [0, 1) to each observation: so its draws belong to the episode, not to the policy.
+    ``pastmaster.testing.check_policy`` checks a policy of your own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.policies import Policy
+    >>> class LeansRight:
+    ...     def act(self, observations):
+    ...         return (np.asarray(observations)[:, 2] > 0).astype(int)
+    >>> isinstance(LeansRight(), Policy)
+    True
     """
 
     def act(self, observations: Any, /) -> Any:
@@ -26,7 +37,30 @@ class Policy(Protocol):
 
 
 class TablePolicy:
-    """A policy that looks its action up: ``table`` is actions [S], or their probabilities [S, A]."""
+    """A policy that looks its action up in a table.
+
+    Parameters
+    ----------
+    table : array of int [S] or of float [S, A]
+        The action in each state, or the probability of each action in each state.
+    place : str
+        What errors begin with.
+
+    Attributes
+    ----------
+    table : array
+        int32 [S] or float64 [S, A], read-only.
+    random : bool
+        Whether it draws its actions.
+
+    Examples
+    --------
+    >>> from pastmaster.policies import TablePolicy
+    >>> TablePolicy([1, 0, 2]).act([0, 2]).tolist()
+    [1, 2]
+    >>> TablePolicy([[0.5, 0.5]]).act([0, 0], [0.2, 0.7]).tolist()
+    [0, 1]
+    """
 
     def __init__(self, table: npt.ArrayLike, *, place: str = "TablePolicy: table") -> None:
         array = as_array(table, place, None)
@@ -74,7 +108,21 @@ class TablePolicy:
 
 
 class FunctionPolicy:
-    """A plain function of one observation as a policy; of a batch of observations if ``batched``."""
+    """A plain function as a policy.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one observation and returns its action.
+    batched : bool
+        Whether it takes a batch of observations and returns as many actions instead, which is faster.
+
+    Examples
+    --------
+    >>> from pastmaster.policies import FunctionPolicy
+    >>> FunctionPolicy(lambda x: int(x[0] > 0)).act([[1.0], [-1.0]]).tolist()
+    [1, 0]
+    """
 
     random = False
 
@@ -101,7 +149,7 @@ class FunctionPolicy:
 
 
 def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions: int, place: str) -> npt.NDArray[Any]:
-    """A policy as int32 [S] or float64 [S, A], or a refusal that names the state."""
+    """A policy as int32 [S] or float64 [S, A]; errors name the state."""
     array = as_array(policy.table if isinstance(policy, TablePolicy) else policy, place, None)
     if array.shape == (n_states,) and array.dtype.kind in "iu":
         if array.min() < 0 or array.max() >= n_actions:

@@ -10,7 +10,7 @@ from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
-from pastmaster.policies.normalisation import Normalise, given_normalisation, normalisation_of
+from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation, normalisation_of
 from pastmaster.policies.sb3_network import Family, acting_layers, network
 from pastmaster.policies.sb3_zip import space_of
 
@@ -18,7 +18,7 @@ TRIED = 64  # observations on which a network is compared with the model
 
 
 def missing(caller: str) -> InvalidInputError:
-    """The refusal where Stable-Baselines3 is not installed."""
+    """The error where Stable-Baselines3 is not installed."""
     return InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3")
 
 
@@ -28,9 +28,24 @@ def is_model(thing: Any) -> bool:
 
 
 class PredictPolicy:
-    """A live model that acts by its own ``predict``, deterministically; it is no data and cannot be stored.
+    """A live model that acts by its own ``predict``, deterministically; it is code, and cannot be stored.
 
-    ``normalise`` is None or a dict of mean, var, epsilon and clip.
+    Parameters
+    ----------
+    model : object with ``predict(observations, deterministic=True)``
+        A model of Stable-Baselines3.
+    normalise : dict, optional
+        "mean", "var", "epsilon" and "clip" of the observations, as ``normalisation_of`` gives them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.policies import PredictPolicy
+    >>> class Stub:  # in place of a trained model
+    ...     def predict(self, observations, deterministic):
+    ...         return (observations[:, 0] > 0).astype(int), None
+    >>> PredictPolicy(Stub()).act(np.array([[1.0], [-1.0]])).tolist()
+    [1, 0]
     """
 
     random = False
@@ -54,10 +69,32 @@ class PredictPolicy:
 
 
 def from_sb3(model: Any, *, normalise: Normalise = None) -> NetworkPolicy:
-    """The network by which a live model acts, compared with the model's ``predict``; its weights are copied.
+    """The network by which a live Stable-Baselines3 model acts; its weights are copied.
 
-    Its environment tells whether observations are normalised (by the statistics of this moment); a model without one
-    leaves that to ``normalise``, as in ``load_sb3``. A model that is no plain network is refused.
+    The network is compared with the model's ``predict`` before it is returned.
+
+    Parameters
+    ----------
+    model : stable_baselines3 model
+        PPO, A2C, DQN, SAC, TD3 or DDPG with a plain network.
+    normalise : dict, path, False, optional
+        How observations are normalised, as in ``load_sb3``. None takes it from the model's environment, if it has one.
+
+    Returns
+    -------
+    NetworkPolicy
+        The policy, as data.
+
+    Raises
+    ------
+    InvalidInputError
+        The model is no plain network, or it is not known whether observations are normalised.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import PPO  # doctest: +SKIP
+    >>> from_sb3(PPO("MlpPolicy", "CartPole-v1").learn(1000))  # doctest: +SKIP
+    NetworkPolicy(4 - 64 - 64 - 2, tanh, argmax)
     """
     caller = "from_sb3"
     if not is_model(model):
@@ -77,25 +114,25 @@ def live_policy(
 
 
 def _statistics(model: Any, normalise: Normalise, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
-    """The normalisation that stands between observations and the model, or a refusal where that is not known."""
+    """The normalisation between observations and the model; an error where it is not known."""
     shape = model.observation_space.shape
     if normalise is not None or not shape or model.observation_space.dtype.kind not in "iuf":
         return given_normalisation(normalise, int(np.prod(shape or (1,))), caller, trust=trust)
     wrapper = model.get_vec_normalize_env()
     if wrapper is not None and wrapper.norm_obs:
         return given_normalisation(normalisation_of(wrapper), int(np.prod(shape)), caller)
-    told = "pass normalise=False, or its mean and var: normalise=normalisation_of(vec_normalize)"
-    untold = hasattr(model, "replay_buffer_class") or model._last_original_obs is not None or model.num_timesteps < 1
-    if model.get_env() is None and untold:
+    off_policy = hasattr(model, "replay_buffer_class")
+    unknown = off_policy or model._last_original_obs is not None or model.num_timesteps < 1
+    if model.get_env() is None and unknown:
         raise InvalidInputError(
             f"{caller}: the {type(model).__name__} has no environment, so it does not tell whether observations are "
-            f"normalised (VecNormalize), normalise must be given to load_sb3 or from_sb3: {told}"
+            f"normalised (VecNormalize), normalise must be given to load_sb3 or from_sb3: {HOW_TO_GIVE}"
         )
     return None
 
 
 def network_of(model: Any, statistics: dict[str, Any] | None, caller: str) -> NetworkPolicy:
-    """The network by which a live model acts, or a refusal where it is not a plain one."""
+    """The network by which a live model acts; an error where it is not a plain one."""
     place = f"{caller}: the {type(model).__name__}"
     state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.policy.state_dict().items()}
     family, layers = acting_layers(state, place)

@@ -21,12 +21,13 @@ from typing import Any
 
 import gymnasium as gym
 
+from pastmaster.checks import chosen
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
-from pastmaster.policies.normalisation import Normalise, given_normalisation
+from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation
 from pastmaster.policies.sb3_live import PredictPolicy, live_policy, missing
-from pastmaster.policies.sb3_network import Family, acting_layers, network
+from pastmaster.policies.sb3_network import TRUST, Family, acting_layers, network
 from pastmaster.policies.sb3_zip import Space, read_model, space_in, space_of
 
 OWN_POLICIES = r"stable_baselines3\.(common|dqn|sac|td3|ppo|a2c|ddpg)\.policies"
@@ -55,13 +56,39 @@ def load_sb3(
 ) -> NetworkPolicy | PredictPolicy:
     """The deterministic policy of a model that Stable-Baselines3 saved; nothing in the file is unpickled or run.
 
-    ``normalise`` is False (observations were not normalised), a dict of mean, var, epsilon and clip, as
-    ``normalisation_of`` a VecNormalize gives it, or the path of an .npz of these; None is enough where the file tells.
-    ``activation`` and the spaces are asked for where the file does not tell them, and refused where it says otherwise.
+    Parameters
+    ----------
+    path : str or path
+        The .zip file of PPO, A2C, DQN, SAC, TD3 or DDPG.
+    trust : bool
+        True has Stable-Baselines3 load the file, which runs any code in it: for policies that are no plain networks,
+        and only for files of your own.
+    activation : str, optional
+        The activation between layers, where the file does not name a known one.
+    normalise : False, dict or path, optional
+        False where observations were not normalised; otherwise a dict of mean, var, epsilon and clip, as
+        ``normalisation_of`` gives it, or the path of an .npz file of these. With ``trust=True`` also the path of a
+        saved VecNormalize (.pkl). None is enough where the file shows that nothing was normalised.
+    observation_space, action_space : gymnasium.Space, optional
+        The spaces, where the file does not describe them exactly.
+    algorithm : str, optional
+        The class that loads the file, with ``trust=True`` and where the file does not show it.
 
-    ``trust=True`` has Stable-Baselines3 load the file, which runs whatever code is in it: for policies that are no
-    plain networks, and only for files of your own. ``algorithm`` then names its class if the file does not tell; a
-    ``normalise`` ending in .pkl is a saved VecNormalize.
+    Returns
+    -------
+    NetworkPolicy or PredictPolicy
+        The network as data, or, only with ``trust=True``, the live model.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is damaged, or does not determine the policy; the message says what to pass.
+
+    Examples
+    --------
+    >>> from pastmaster import load_sb3
+    >>> load_sb3("ppo_cartpole.zip")  # doctest: +SKIP
+    NetworkPolicy(4 - 64 - 64 - 2, tanh, argmax)
     """
     caller = "load_sb3"
     if trust and (observation_space is not None or action_space is not None):
@@ -84,43 +111,42 @@ def load_sb3(
 
 
 def _kwargs(data: dict[str, Any], place: str) -> dict[str, Any]:
-    """What ``data`` says of policy_kwargs, readably."""
-    said = data.get("policy_kwargs")
-    if not isinstance(said, dict) or said.get(":type:", "<class 'dict'>") != "<class 'dict'>":
+    """The readable part of policy_kwargs."""
+    kwargs = data.get("policy_kwargs")
+    if not isinstance(kwargs, dict) or kwargs.get(":type:", "<class 'dict'>") != "<class 'dict'>":
         raise InvalidInputError(f"{place}: its policy_kwargs cannot be read, must be a dict: pass trust=True")
-    return {key: value for key, value in said.items() if key not in (":type:", ":serialized:")}
+    return {key: value for key, value in kwargs.items() if key not in (":type:", ":serialized:")}
 
 
 def _check_plain(data: dict[str, Any], place: str) -> None:
-    """Refuse a policy that its weights and the readable settings do not determine."""
-    told = "pass trust=True to have Stable-Baselines3 load it, code and all"
+    """An error where weights and readable settings do not determine the policy."""
     made_by = data.get("policy_class")
     module = made_by.get("__module__") if isinstance(made_by, dict) else None
     if not isinstance(module, str) or not re.fullmatch(OWN_POLICIES, module):
         raise InvalidInputError(
-            f"{place}: its policy class is of module {module!r}, must be Stable-Baselines3's own: {told}"
+            f"{place}: its policy class is of module {module!r}, must be Stable-Baselines3's own: {TRUST}"
         )
     if data.get("use_sde") is not False:
-        raise InvalidInputError(f"{place}: use_sde is {data.get('use_sde')!r}, must be False: {told}")
+        raise InvalidInputError(f"{place}: use_sde is {data.get('use_sde')!r}, must be False: {TRUST}")
     for key, value in _kwargs(data, place).items():
         flat = key == "features_extractor_class" and str(value).endswith("torch_layers.FlattenExtractor'>")
         if not (key in HARMLESS or value in PLAIN.get(key, ()) or flat):
-            raise InvalidInputError(f"{place}: policy_kwargs has {key}={str(value)[:80]}, must not have it: {told}")
+            raise InvalidInputError(f"{place}: policy_kwargs has {key}={str(value)[:80]}, must not have it: {TRUST}")
 
 
 def _activation(data: dict[str, Any], family: Family, given: str | None, place: str) -> str:
-    """The activation that the file tells or the caller gives."""
-    if given is not None and given not in ACTIVATIONS:
-        raise InvalidInputError(f"{place}: activation is {given!r}, must be one of {', '.join(ACTIVATIONS)}")
+    """The activation that the file names or the caller gives."""
+    if given is not None:
+        chosen(place, "activation", given, ACTIVATIONS)
     kwargs = _kwargs(data, place)
-    said = kwargs.get("activation_fn")
+    named = str(kwargs.get("activation_fn"))
     known = family.activation
     if "activation_fn" in kwargs:
-        found = re.fullmatch(r"<class 'torch\.nn\.modules\.\w+\.(\w+)'>", str(said))
+        found = re.fullmatch(r"<class 'torch\.nn\.modules\.\w+\.(\w+)'>", named)
         known = OF_TORCH.get(found[1], "") if found else ""
     if not known and given is None:
         raise InvalidInputError(
-            f"{place}: its activation is {str(said)[:80]}, which is not known here, must be given: "
+            f"{place}: its activation is {named[:80]}, which is not known here, must be given: "
             f"pass activation='...', one of {', '.join(ACTIVATIONS)}, or trust=True"
         )
     if known and given is not None and given != known:
@@ -143,24 +169,23 @@ def _agreed(data: dict[str, Any], key: str, given: gym.Space[Any] | None, place:
 
 
 def _check_unnormalised(data: dict[str, Any], family: Family, observations: Space, place: str) -> None:
-    """Refuse where the file does not prove that observations reach the policy as they are."""
+    """An error where the file does not prove that observations reach the policy as they are."""
     if observations.kind == "Discrete":
         return
-    told = "pass normalise=False, or its mean and var: normalise=normalisation_of(vec_normalize)"
     if family.name != "PPO or A2C":
         raise InvalidInputError(
             f"{place}: files of {family.name} do not tell whether observations were normalised (VecNormalize), "
-            f"normalise must be given: {told}"
+            f"normalise must be given: {HOW_TO_GIVE}"
         )
     if data.get("_last_original_obs", "") is not None:
         raise InvalidInputError(
-            f"{place}: trained under VecNormalize, normalise must be given: {told} "
+            f"{place}: trained under VecNormalize, normalise must be given: {HOW_TO_GIVE} "
             "(False if it normalised rewards only)"
         )
     if not isinstance(data.get("num_timesteps"), int) or data["num_timesteps"] < 1:
         raise InvalidInputError(
             f"{place}: saved before any training, so it does not tell whether observations are normalised, "
-            f"normalise must be given: {told}"
+            f"normalise must be given: {HOW_TO_GIVE}"
         )
 
 
@@ -176,27 +201,24 @@ def _trusted(
     except ImportError:
         raise missing(caller) from None
     name = _algorithm(path, caller) if algorithm is None else algorithm
-    kind = getattr(stable_baselines3, name, None) if name in ALGORITHMS else None
-    if kind is None:
-        raise InvalidInputError(f"{caller}: algorithm is {name!r}, must be one of {', '.join(ALGORITHMS)}")
+    kind = getattr(stable_baselines3, chosen(caller, "algorithm", name, (*ALGORITHMS, "DDPG")))
     return live_policy(kind.load(path, device="cpu"), normalise, caller, trust=True)
 
 
-ALGORITHMS = ("PPO", "A2C", "DQN", "SAC", "TD3", "DDPG")
+ALGORITHMS = {
+    "PPO": "clip_range", "A2C": "gae_lambda", "DQN": "exploration_fraction", "SAC": "ent_coef", "TD3": "policy_delay",
+}  # fmt: skip
+"""What only the files of an algorithm, or of one above it, hold; DDPG is a TD3 of one critic."""
 
 
 def _algorithm(path: Path, caller: str) -> str:
-    """The algorithm by which a file was saved, as its ``data`` tells."""
+    """The algorithm by which a file was saved, as its ``data`` shows."""
     data = read_model(path, caller).data
+    name = next((name for name, key in ALGORITHMS.items() if key in data), None)
+    if name is None:
+        raise InvalidInputError(
+            f"{caller}: {path.name} does not tell its algorithm, must be given: algorithm='PPO', say"
+        )
     kwargs = data.get("policy_kwargs")
-    if "clip_range" in data:
-        return "PPO"
-    if "gae_lambda" in data:
-        return "A2C"
-    if "exploration_fraction" in data:
-        return "DQN"
-    if "ent_coef" in data:
-        return "SAC"
-    if "policy_delay" in data:
-        return "DDPG" if isinstance(kwargs, dict) and kwargs.get("n_critics") == 1 else "TD3"
-    raise InvalidInputError(f"{caller}: {path.name} does not tell its algorithm, must be given: algorithm='PPO', say")
+    one_critic = isinstance(kwargs, dict) and kwargs.get("n_critics") == 1
+    return "DDPG" if name == "TD3" and one_critic else name

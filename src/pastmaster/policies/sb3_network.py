@@ -13,17 +13,18 @@ from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.sb3_zip import Space
 
 Layers = list[tuple[Array, Array]]
+TRUST = "pass trust=True to have Stable-Baselines3 load it, code and all"
 
 
 class Family(NamedTuple):
     """Algorithms whose weights have the same names.
 
     The acting network is the linear layers ``hidden``.0, .2, .4, ... and then ``last``. ``idle`` matches the names of
-    weights that do not act. ``told_by`` is the name that tells the family.
+    weights that do not act. ``known_by`` is a name that only this family has.
     """
 
     name: str
-    told_by: str
+    known_by: str
     hidden: str
     last: str | None
     idle: str
@@ -49,12 +50,12 @@ FAMILIES = (
 
 
 def acting_layers(state: Mapping[str, Array], place: str) -> tuple[Family, Layers]:
-    """The family and the linear layers that act, in order, or a refusal that names the weights it does not know."""
-    family = next((family for family in FAMILIES if family.told_by in state), None)
+    """The family and the linear layers that act, in order; errors name the weights that are not known."""
+    family = next((family for family in FAMILIES if family.known_by in state), None)
     if family is None:
         raise InvalidInputError(
             f"{place}: its weights ({', '.join(sorted(state)[:3])}, ...) are not of PPO, A2C, DQN, SAC, TD3 or DDPG, "
-            "must be: pass trust=True to have Stable-Baselines3 load it, code and all"
+            f"must be: {TRUST}"
         )
     names = re.compile(re.escape(family.hidden) + r"\.(\d+)\.(?:weight|bias)")
     indices = sorted({int(found[1]) for name in state if (found := names.fullmatch(name))})
@@ -64,13 +65,12 @@ def acting_layers(state: Mapping[str, Array], place: str) -> tuple[Family, Layer
     if unknown or not acting <= set(state):
         what = f"holds {unknown[0]}" if unknown else f"has no {min(acting - set(state))}"
         raise InvalidInputError(
-            f"{place}: looks like {family.name} but {what}, must be linear layers and one activation: "
-            "pass trust=True to have Stable-Baselines3 load it, code and all"
+            f"{place}: looks like {family.name} but {what}, must be linear layers and one activation: {TRUST}"
         )
     if indices != list(range(0, 2 * len(indices), 2)) or any(state[f"{layer}.weight"].ndim != 2 for layer in layers):
         raise InvalidInputError(
             f"{place}: {family.hidden} has weights at {indices}, must have linear layers at 0, 2, 4, ... and one "
-            "activation between two: pass trust=True to have Stable-Baselines3 load it, code and all"
+            f"activation between two: {TRUST}"
         )
     return family, [(state[f"{layer}.weight"], state[f"{layer}.bias"]) for layer in layers]
 

@@ -124,18 +124,18 @@ def space_of(space: gym.Space[Any], place: str) -> Space:
 
 def space_in(data: dict[str, Any], key: str, place: str) -> Space:
     """A space as the readable part of ``data`` describes it."""
-    said: Any = data.get(key)
-    type_said = said.get(":type:") if isinstance(said, dict) else None
-    kind = re.fullmatch(r"<class 'gym(?:nasium)?\.spaces\.\w+\.(\w+)'>", str(type_said))
+    described: Any = data.get(key)
+    type_name = described.get(":type:") if isinstance(described, dict) else None
+    kind = re.fullmatch(r"<class 'gym(?:nasium)?\.spaces\.\w+\.(\w+)'>", str(type_name))
     try:
         if kind and kind[1] == "Box":
-            shape = tuple(int(n) for n in said["_shape"])
-            low, high = (_printed(said[side], shape) for side in ("low", "high"))
-            return Space("Box", shape, low=low, high=high, dtype=str(said["dtype"]))
-        if kind and kind[1] == "Discrete" and int(said.get("start", 0)) == 0:
-            return Space("Discrete", n=int(said["n"]))
-        if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(said.get("start", 0))):
-            return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(said["nvec"]).strip("[]").split()))
+            shape = tuple(int(n) for n in described["_shape"])
+            low, high = (_printed(described[side], shape) for side in ("low", "high"))
+            return Space("Box", shape, low=low, high=high, dtype=str(described["dtype"]))
+        if kind and kind[1] == "Discrete" and int(described.get("start", 0)) == 0:
+            return Space("Discrete", n=int(described["n"]))
+        if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(described.get("start", 0))):
+            return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()))
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
     found = f"a {kind[1]}" if kind else "not described"

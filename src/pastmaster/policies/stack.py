@@ -2,7 +2,7 @@
 
     x_0 = observation (one-hot, or flat and normalised),   x_{k+1} = activation(x_k W_k + b_k),   action = head(x_last)
 
-All in float32. A row's action depends on that row alone, bit by bit, whatever batch or stack it is in.
+All in float32. A row's action depends on that row alone, bit for bit, in any batch or stack.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies._kernels import affine
 from pastmaster.policies.activations import ACTIVATIONS
-
-Array = npt.NDArray[Any]
 
 
 class Shape(NamedTuple):
@@ -39,9 +37,18 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NetworkStack:
-    """P networks of one shape: weights [P, in, out], biases [P, out], limits of actions [P, 1, ...].
+    """P networks of one shape, evaluated together; ``stacked`` makes it.
 
-    ``normal`` holds mean [P, 1, in], deviation [P, 1, in] and clip [P, 1, 1] of the observations, in float64.
+    Attributes
+    ----------
+    shape : Shape
+        What the networks share.
+    weights, biases : list of arrays [P, in, out], list of arrays [P, out]
+        One of each per layer.
+    limits : list of two arrays [P, 1, ...], or None
+        The limits of actions of a Box.
+    normal : list of three arrays, or None
+        Mean [P, 1, in], deviation [P, 1, in] and clip [P, 1, 1] of the observations, in float64.
     """
 
     shape: Shape
@@ -109,7 +116,26 @@ class NetworkStack:
 
 
 def stacked(policies: Sequence[Any]) -> NetworkStack | None:
-    """``NetworkPolicy``s of one shape as one stack, or None if they are not that."""
+    """Networks of one shape as one stack, which acts faster than each by itself.
+
+    Parameters
+    ----------
+    policies : sequence of Policy
+        Any policies.
+
+    Returns
+    -------
+    NetworkStack or None
+        None where they are not all of type ``NetworkPolicy`` and of one shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster.policies import NetworkPolicy, stacked
+    >>> left, right = (NetworkPolicy([([[sign], [-sign]], [0.0, 0.0])]) for sign in (1.0, -1.0))
+    >>> stacked([left, right]).act(np.array([[[2.0]], [[2.0]]])).tolist()
+    [[0], [1]]
+    """
     stacks: list[Any] = [getattr(policy, "stack", None) for policy in policies]
     if not stacks or not all(isinstance(stack, NetworkStack) for stack in stacks):
         return None

@@ -1,9 +1,9 @@
-"""Environments are the code of others: watched while they are called, and what they return is looked at.
+"""Environments are other people's code: their calls are timed, and what they return is checked.
 
-An environment that raises, returns what is no observation or reward, or hangs ends in a ``TaskError`` that names it.
-What runs episodes runs on a thread of its own (``watched``), while the caller looks at the clock: where one call of an
-environment takes longer than its limit the caller goes on and the thread is left behind: it is told to end, which it
-does as soon as it runs Python code again, and as a daemon it keeps no program from ending.
+An environment that raises, hangs, or returns what is no observation or reward ends in a ``TaskError`` that names it.
+Episodes run on a thread of their own (``watched``) while the caller watches the clock. Where one call takes longer
+than its limit, the caller goes on and leaves the thread behind: it ends as soon as it runs Python code again, and as a
+daemon it keeps no program alive.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BETWEEN_LOOKS = 0.2  # seconds
 
 
 class Watch:
-    """How long an environment called ``name`` has been at work on one call; ``limit`` seconds are the most, or None."""
+    """Times the calls of an environment called ``name``; one may take ``limit`` seconds, or any time if None."""
 
     def __init__(self, name: str, limit: float | None) -> None:
         self.name, self.limit = name, limit
         self.call, self.begun, self.left_behind = "", 0.0, False
 
     def __call__(self, call: str, function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-        """What the environment's ``function`` returns; whatever it raises is a ``TaskError``."""
+        """What the environment's ``function`` returns; anything it raises becomes a ``TaskError``."""
         if self.left_behind:
             raise SystemExit  # of this thread alone
         self.begun, self.call = time.monotonic(), call
@@ -47,7 +47,7 @@ class Watch:
 
     @property
     def overdue(self) -> str:
-        """The call that takes too long, or nothing."""
+        """The call that takes too long, or an empty text."""
         call, begun = self.call, self.begun
         return call if call and self.limit is not None and time.monotonic() - begun > self.limit else ""
 
@@ -94,7 +94,7 @@ def _end(thread: threading.Thread) -> None:
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment under watch, whose observations and rewards are what they should be."""
+    """An environment whose calls are timed, and whose observations and rewards are checked."""
 
     def __init__(self, env: gym.Env[Any, Any], watch: Watch) -> None:
         super().__init__(env)
@@ -143,7 +143,7 @@ def finite_reward(reward: Any, watch: Watch) -> float:
 
 
 def observation_check(space: gym.Space[Any]) -> Callable[[Any], bool]:
-    """Whether an observation is of a space: of a Box its shape and that it is finite, its limits are often not kept."""
+    """A function that tells whether an observation is of a space; of a Box not its limits, which are often broken."""
     if isinstance(space, gym.spaces.Box):
         shape, whole = space.shape, space.dtype.kind in "iub"
 

@@ -14,17 +14,10 @@ from gymnasium.envs.registration import EnvSpec
 from pastmaster import formerly
 from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
+from pastmaster.tasks import specs
 from pastmaster.tasks.guard import Guarded, Watch, watched
 from pastmaster.tasks.gymnasium_table import code_of, step_limit
 from pastmaster.tasks.spaces import described_space, discrete_size
-from pastmaster.tasks.specs import (
-    behave_alike,
-    check_wrappers,
-    identity_of,
-    plain_arguments,
-    plain_wrappers,
-    spec_of,
-)
 from pastmaster.tasks.tabular import TabularMDP
 
 Factory = Callable[..., gym.Env[Any, Any]]
@@ -32,17 +25,46 @@ Factory = Callable[..., gym.Env[Any, Any]]
 
 @dataclass(frozen=True)
 class GymTask:
-    """The environment ``gymnasium.make(env_id, **kwargs)``, or ``env_id(**kwargs)`` of a function, as a task.
+    """A Gymnasium environment as a task: a black box, of which only episodes can be run.
 
-    Call it to make one, under guard: where an environment raises or returns nonsense there is a ``TaskError`` that
-    names it. So there is where it hangs, if pastmaster runs the episodes: one call takes longer than ``time_limit``
-    seconds. ``horizon`` is the environment's own step limit unless given. ``reward_range``: the least and the greatest
-    reward of a step, where the environment does not tell.
+    Call the task to make a guarded environment: one that raises, or returns what is no observation or reward, ends
+    in a ``TaskError`` that names it. An environment that hangs does so too, where pastmaster runs the episodes.
 
-    A task is known, and stored, by Gymnasium's spec of its environment as plain JSON values. An id that names a module
-    to import ("module:Name-v0") is refused: what is stored is data, so import the module that registers it yourself.
-    A function whose environments have no spec, or are not what it says, can be used but not stored: ``identity``
-    raises an error that says why. ``wrappers`` are Gymnasium's own, innermost first, as a spec tells them.
+    A task is known, and stored, by Gymnasium's spec of its environment as plain JSON values. What is stored is data:
+    so an id that names a module to import ("module:Name-v0") is refused, import that module yourself. A function
+    whose environments have no spec, or differ from it, can be used but not stored; ``identity`` says why.
+
+    Parameters
+    ----------
+    env_id : str or callable
+        The id for ``gymnasium.make``, or a function that makes an environment.
+    kwargs : mapping
+        The arguments for either; plain JSON values with an id.
+    gamma : float
+        The discount, in 0 .. 1.
+    horizon : int, optional
+        The most steps of an episode; the environment's own step limit unless given.
+    name : str
+        What to call the task; the id and the arguments unless given.
+    reward_range : (float, float), optional
+        The least and the greatest reward of a step, where the environment does not have a ``reward_range``.
+    time_limit : float, optional
+        The most seconds that **one call** of the environment (making it, ``reset``, ``step``, ``close``) may take;
+        None is no limit. It limits no search and no run: elsewhere in the library ``time_limit`` is seconds in all.
+    wrappers : sequence of mappings
+        Some of Gymnasium's own wrappers, innermost first, each with the keys of a ``WrapperSpec``.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is wrong, or the environment cannot be made.
+
+    Examples
+    --------
+    >>> from pastmaster import GymTask
+    >>> task = GymTask("pastmaster/CartPole-v0", {"length": 0.7}, gamma=0.99)
+    >>> print(task, task.horizon, task.observation_space.shape, task.n_actions)
+    pastmaster/CartPole-v0(length=0.7) 500 (4,) 2
     """
 
     env_id: str | Factory
@@ -62,10 +84,10 @@ class GymTask:
                 f"GymTask: env_id is {self.env_id!r}, must be the id of a registered environment, without a module, "
                 "or a function that makes one"
             )
-        kwargs = plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs)
+        kwargs = specs.plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs)
         self._set(
             kwargs=kwargs,
-            wrappers=tuple(plain_wrappers(self.wrappers)),
+            wrappers=tuple(specs.plain_wrappers(self.wrappers)),
             name=self.name or environment_name(self._called, kwargs),
             gamma=within("GymTask", "gamma", self.gamma, 0.0, 1.0),
             reward_range=None if self.reward_range is None else _checked_range(self.reward_range),
@@ -128,12 +150,10 @@ class GymTask:
         """What ``gymnasium.make`` is given: in another process the id may not be registered."""
         if env_id not in gym.registry and "_look" in vars(self) and self._look.spec is not None:
             return self._look.spec
-        return spec_of(env_id, self.wrappers) if self.wrappers else env_id
+        return specs.spec_of(env_id, self.wrappers) if self.wrappers else env_id
 
     def vector_environment(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any] | None:
-        """So many environments that step as one, where the spec names such a one whose ``reset`` takes a seed for each
-        lane; None elsewhere.
-        """
+        """``lanes`` environments that step as one; None where the spec has none whose ``reset`` seeds each lane."""
         spec = self._look.spec
         if not isinstance(self.env_id, str) or self.wrappers or spec is None or spec.vector_entry_point is None:
             return None
@@ -184,11 +204,8 @@ class GymTask:
         """What tasks must share for a policy to act in them all, as plain JSON values."""
         if self.n_states is not None and self.n_actions is not None:
             return {"n_states": self.n_states, "n_actions": self.n_actions, "gamma": self.gamma}
-        spaces = {
-            "observations": described_space(self.observation_space),
-            "actions": described_space(self.action_space),
-        }
-        return spaces | {"gamma": self.gamma}
+        observations, actions = map(described_space, (self.observation_space, self.action_space))
+        return {"observations": observations, "actions": actions, "gamma": self.gamma}
 
     @cached_property
     def table(self) -> TabularMDP | None:
@@ -199,36 +216,36 @@ class GymTask:
 
     @property
     def known_rewards(self) -> tuple[float, float] | None:
-        """The least and the greatest reward of a step: as declared, else as the environment tells, else None."""
+        """The least and the greatest reward of a step: as declared, else the environment's own, else None."""
         return self.reward_range or self._look.reward_range
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes the environment what it is, as plain JSON values; an error says why that cannot be told."""
+        """What makes the environment what it is, as plain JSON values; an error where that is not known."""
         if isinstance(self.env_id, str):
-            told: dict[str, Any] = {"env_id": self.env_id, "kwargs": dict(self.kwargs)}
-            return told | ({"wrappers": list(self.wrappers)} if self.wrappers else {})
-        told = identity_of(self._look.spec)
-        by_id = GymTask(**told, gamma=self.gamma, horizon=self.horizon, time_limit=self.time_limit)
+            wrappers = {"wrappers": list(self.wrappers)} if self.wrappers else {}
+            return {"env_id": self.env_id, "kwargs": dict(self.kwargs)} | wrappers
+        identity = specs.identity_of(self._look.spec)
+        by_id = GymTask(**identity, gamma=self.gamma, horizon=self.horizon, time_limit=self.time_limit)
         watch = self.watch()
-        if not watched(lambda: behave_alike(self.environment(watch), by_id.environment(watch)), watch):
+        if not watched(lambda: specs.behave_alike(self.environment(watch), by_id.environment(watch)), watch):
             raise InvalidInputError(
-                f"GymTask: its function makes environments that are not what their spec says ({told['env_id']}): "
+                f"GymTask: its function makes environments that are not what their spec says ({identity['env_id']}): "
                 "are they changed after they are made? Register an environment that takes the change as an argument"
             )
-        return told
+        return identity
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The identity with what is registered under its id now: what results kept on disk depend on."""
-        told, spec = self.identity, self._look.spec
+        identity, spec = self.identity, self._look.spec
         assert spec is not None
-        names = {"env_id": formerly.digested(told["env_id"]), "code": formerly.digested(code_of(spec))}
-        return told | names | {"arguments": plain_arguments(spec.kwargs), "steps": spec.max_episode_steps}
+        names = {"env_id": formerly.digested(identity["env_id"]), "code": formerly.digested(code_of(spec))}
+        return identity | names | {"arguments": specs.plain_arguments(spec.kwargs), "steps": spec.max_episode_steps}
 
 
 class _Look(NamedTuple):
-    """What an environment tells of itself."""
+    """What is read from an environment once, when its task is made."""
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
@@ -239,8 +256,8 @@ class _Look(NamedTuple):
 
     @classmethod
     def at(cls, env: gym.Env[Any, Any]) -> _Look:
-        """All of it, and the environment is closed."""
-        check_wrappers(env)
+        """Read an environment, and close it."""
+        specs.check_wrappers(env)
         spec = env.spec
         as_it_is = env is env.unwrapped if spec is None else not spec.additional_wrappers  # wrappers may change rewards
         has_table = as_it_is and isinstance(getattr(env.unwrapped, "P", None), dict)
@@ -252,10 +269,10 @@ class _Look(NamedTuple):
 
 
 def _reward_range(env: gym.Env[Any, Any]) -> tuple[float, float] | None:
-    """The least and the greatest reward of a step, where the environment tells."""
-    told = getattr(env.unwrapped, "reward_range", None)
-    if isinstance(told, tuple) and len(told) == 2 and all(map(is_finite, told)) and told[0] <= told[1]:
-        return float(told[0]), float(told[1])
+    """The least and the greatest reward of a step, where the environment has them."""
+    declared = getattr(env.unwrapped, "reward_range", None)
+    if isinstance(declared, tuple) and len(declared) == 2 and all(map(is_finite, declared)):
+        return _checked_range(declared) if declared[0] <= declared[1] else None
     return None
 
 

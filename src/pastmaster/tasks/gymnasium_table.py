@@ -1,4 +1,4 @@
-"""What Gymnasium says of an environment: its transition table as arrays, its step limit, its code."""
+"""What Gymnasium knows about an environment: its transition table as arrays, its step limit, its code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 
 
 def step_limit(env: gym.Env[Any, Any], *attributes: str) -> int | None:
-    """The most steps of an episode: by the environment's spec, or by attributes of its own; None if none says so."""
+    """The most steps of an episode: by the environment's spec, or by attributes of its own; None if none sets it."""
     limits = [env.spec.max_episode_steps if env.spec else None]
     limits += [getattr(env.unwrapped, name, None) for name in ("horizon", *attributes)]
     return min((int(limit) for limit in limits if isinstance(limit, int | np.integer)), default=None)
@@ -45,7 +46,12 @@ def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArr
     }
     for s, a in np.ndindex(n_states, n_actions):
         for k, outcome in enumerate(_entry(table[s], a, f"P[{s}]")):
-            if not isinstance(outcome, tuple | list) or len(outcome) != 4 or not _whole(outcome[1]):
+            if (
+                not isinstance(outcome, tuple | list)
+                or len(outcome) != 4
+                or not is_number(outcome[1])
+                or outcome[1] % 1
+            ):
                 raise InvalidInputError(
                     f"from_gymnasium: P[{s}][{a}][{k}] is {outcome!r}, "
                     "must be (probability, next state, reward, terminated) with a whole next state"
@@ -56,14 +62,10 @@ def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArr
 
 
 def _entry(table: Any, key: int, place: str) -> Any:
-    """One entry of a table keyed 0, 1, 2, ..., or a refusal."""
+    """One entry of a table keyed 0, 1, 2, ...; an error where it is missing."""
     try:
         return table[key]
     except (KeyError, IndexError):
         raise InvalidInputError(
             f"from_gymnasium: {place} has no entry {key}, must be keyed 0..{len(table) - 1}"
         ) from None
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and value == value // 1

@@ -20,7 +20,7 @@ def task_data(task: TabularMDP | GymTask) -> list[Any]:
     """All that values and episodes of a task depend on, as arrays, numbers and texts.
 
     Of a model its outcomes, discount, start and horizon; of an environment its fingerprint, as JSON, discount and
-    horizon. ``InvalidInputError`` where an environment cannot be told from others.
+    horizon. ``InvalidInputError`` where an environment cannot be identified.
     """
     if isinstance(task, GymTask):
         return [json.dumps(task.fingerprint, sort_keys=True), task.gamma, task.horizon]

@@ -1,4 +1,4 @@
-"""What tells one environment from every other: Gymnasium's spec of it, as plain JSON values.
+"""Which environment a task is: Gymnasium's spec of it, as plain JSON values.
 
 Only ids that are registered and some of Gymnasium's own wrappers are named, never code: what is stored is data, and
 reading it imports nothing but Gymnasium.
@@ -29,7 +29,7 @@ STEPS_COMPARED = 100
 
 
 def plain_arguments(kwargs: Any) -> dict[str, Any]:
-    """The arguments of an environment as JSON has them, or a refusal."""
+    """The arguments of an environment as JSON has them."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(kwargs), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -46,16 +46,16 @@ def _text_keys(value: Any) -> bool:
 
 
 def plain_wrappers(wrappers: Sequence[Any]) -> list[dict[str, Any]]:
-    """Wrappers, as a spec or a stored identity tells them, as JSON has them; any but those known here are refused."""
+    """The wrappers of a spec or a stored identity as JSON has them; only those in ``WRAPPERS`` are allowed."""
     plain = []
     for wrapper in wrappers:
-        told = wrapper if isinstance(wrapper, Mapping) else vars(wrapper)
-        name, entry, kwargs = (told.get(key) for key in ("name", "entry_point", "kwargs"))
+        fields = wrapper if isinstance(wrapper, Mapping) else vars(wrapper)
+        name, entry, kwargs = (fields.get(key) for key in ("name", "entry_point", "kwargs"))
         known = getattr(gym.wrappers, name) if isinstance(name, str) and name in WRAPPERS else None
         if known is None or entry != f"{known.__module__}:{known.__name__}":
             raise InvalidInputError(f"GymTask: {name} is another wrapper, must be one of {', '.join(WRAPPERS)}")
         if kwargs is None:
-            raise InvalidInputError(f"GymTask: the wrapper {name} does not tell its arguments")
+            raise InvalidInputError(f"GymTask: the wrapper {name} does not record its arguments")
         plain.append({"name": name, "entry_point": entry, "kwargs": plain_arguments(kwargs)})
     return plain
 
@@ -79,7 +79,7 @@ def spec_of(env_id: str, wrappers: Sequence[Mapping[str, Any]]) -> EnvSpec:
 
 
 def identity_of(spec: EnvSpec | None) -> dict[str, Any]:
-    """The id, arguments and wrappers that make an environment of this spec again, or a refusal that says why not."""
+    """The id, arguments and wrappers that make an environment of this spec again; an error where none do."""
     if spec is None:
         raise InvalidInputError(
             "GymTask: its function makes environments without a spec: register the environment and pass its id"

@@ -1,4 +1,4 @@
-"""A task as a Gymnasium environment, and the ids pastmaster registers.
+"""A tabular task as a Gymnasium environment.
 
 One class plays every tabular task; a domain gives it pictures by passing a ``Picture``. The environment truncates at
 the task's horizon itself, so that simulation, evaluation and return bounds agree on where an episode ends.
@@ -57,7 +57,24 @@ def paint(cells: npt.ArrayLike, agent: tuple[int, int], target: int = 480) -> np
 
 
 class TabularEnv(gym.Env[Any, Any]):
-    """A ``TabularMDP`` that can be stepped. Observation: the state. Action: its index."""
+    """A ``TabularMDP`` as a Gymnasium environment: observations are states, actions their indices.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The task. Episodes are truncated at its horizon.
+    render_mode : None, "ansi" or "rgb_array"
+        What ``render`` returns: text, or an image [height, width, 3].
+    picture : Picture, optional
+        How states are shown; by default as rows of squares.
+
+    Examples
+    --------
+    >>> from pastmaster import TabularEnv, TabularMDP
+    >>> env = TabularEnv(TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [0.0, 0.0]], gamma=0.9, horizon=2), "ansi")
+    >>> env.reset(seed=0)[0], env.step(1)[:4], env.render()
+    (0, (1, 1.0, False, False), 'state 1 of 2\\n')
+    """
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  as Gymnasium declares it
 
