@@ -1,0 +1,208 @@
+"""The contract of a selector, as a function that anyone can run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pastmaster.checks import is_whole, whole
+from pastmaster.errors import ContractError
+
+BOUNDS = (-2.0, 6.0)
+
+
+def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes: int = 200, seed: int = 0) -> None:
+    """Check that a selector keeps its contract, by asking and telling it.
+
+    It checks that
+
+    * ``ask`` gives an arm in 0 .. n_sources, and repeats it until that arm is told;
+    * ``tell`` refuses an arm that was not asked for, an unknown arm, a second tell and a return that is not finite,
+      and that the selector is as it was after each refusal;
+    * the same seed and returns give the same arms, and other returns change the selector;
+    * ``probabilities``, if there are any, sum to 1, and are above 0 for the arm asked for;
+    * ``to_dict`` and ``from_dict``, if there are any, continue as if nothing had happened, through JSON.
+
+    Parameters
+    ----------
+    factory : callable
+        Called as ``factory(n_sources, episodes, bounds=..., rng=...)``, as ``transfer`` does: a class, or a function.
+    n_sources : int
+        The number of sources.
+    episodes : int
+        The number of episodes of a run.
+    seed : int
+        The seed of the selectors and of the returns.
+
+    Raises
+    ------
+    ContractError
+        What is wrong, and the likely cause.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from pastmaster import Exp3Transfer
+    >>> from pastmaster.testing import check_selector
+    >>> check_selector(partial(Exp3Transfer, elimination="anytime"))
+    """
+    for arms in (whole("check_selector", "n_sources", n_sources, at_least=0), 0):
+        check = _Check(factory, arms, whole("check_selector", "episodes", episodes, at_least=2), seed)
+        first = check.run(check.made())
+        check.repeats(first)
+        check.refuses(first)
+        check.resumes(first)
+        if arms:
+            check.learns()
+
+
+class _Run:
+    """A run: the arms asked for, and the selector as it ended."""
+
+    def __init__(self, selector: Any, arms: list[int]) -> None:
+        self.selector, self.arms = selector, arms
+
+
+class _Check:
+    """Selectors of one factory, from one seed."""
+
+    def __init__(self, factory: Callable[..., Any], n_sources: int, episodes: int, seed: int) -> None:
+        self.factory, self.n_sources, self.episodes = factory, n_sources, episodes
+        self.seed = whole("check_selector", "seed", seed, at_least=0)
+        rng = np.random.default_rng(self.seed)
+        self.returns = rng.uniform(*BOUNDS, (episodes, n_sources + 1))
+
+    def made(self) -> Any:
+        rng = np.random.default_rng(self.seed)
+        try:
+            selector = self.factory(self.n_sources, self.episodes, bounds=BOUNDS, rng=rng)
+        except TypeError as error:
+            raise ContractError(
+                f"check_selector: it cannot be called as factory(n_sources, episodes, bounds=..., rng=...): {error}"
+            ) from error
+        for name in ("ask", "tell"):
+            if not callable(getattr(selector, name, None)):
+                raise ContractError(f"check_selector: {selector!r} has no method {name}")
+        return selector
+
+    def asked(self, selector: Any) -> int:
+        """An arm, asked for twice."""
+        arm = selector.ask()
+        if not is_whole(arm) or not 0 <= arm <= self.n_sources:
+            raise ContractError(
+                f"check_selector: ask gives {arm!r}, must be a whole number in 0 .. {self.n_sources}, "
+                f"{self.n_sources} for the learner"
+            )
+        if selector.ask() != arm:
+            raise ContractError(
+                "check_selector: a second ask gives another arm before the first was told: does ask keep the arm that "
+                "is pending?"
+            )
+        if hasattr(selector, "probabilities"):
+            chances = np.asarray(selector.probabilities)
+            if chances.shape != (self.n_sources + 1,) or not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
+                raise ContractError(
+                    f"check_selector: probabilities are {chances.tolist()}, must be {self.n_sources + 1} numbers that "
+                    "sum to 1"
+                )
+            if chances[arm] <= 0:
+                raise ContractError(f"check_selector: ask gives arm {arm}, which has probability 0")
+        return int(arm)
+
+    def told(self, selector: Any, arm: int, value: float) -> None:
+        try:
+            selector.tell(arm, value)
+        except Exception as error:  # of whatever kind: it is the selector's
+            raise ContractError(
+                f"check_selector: tell raises {error!r} for arm {arm}, which was asked for, and a return of {value:g} "
+                f"within the bounds {BOUNDS}"
+            ) from error
+
+    def run(self, selector: Any, begin: int = 0, end: int | None = None) -> _Run:
+        """Episodes ``begin`` .. ``end`` - 1."""
+        arms = []
+        for row in self.returns[begin:end]:
+            arms.append(self.asked(selector))
+            self.told(selector, arms[-1], float(row[arms[-1]]))
+        return _Run(selector, arms)
+
+    def repeats(self, first: _Run) -> None:
+        """The same seed gives the same run."""
+        if self.run(self.made()).arms != first.arms:
+            raise ContractError(
+                "check_selector: the same seed and returns give other arms: does it draw from a generator other than "
+                "its rng, or share state with other selectors?"
+            )
+
+    def refuses(self, first: _Run) -> None:
+        """What cannot be told is refused, and changes nothing."""
+        selector, unknown, arms = self.made(), self.n_sources + 1, []
+        self.refused(selector, 0, 0.0, "an arm before the first ask")
+        for row in self.returns:
+            arms.append(self.asked(selector))
+            self.refused(selector, unknown, 0.0, "an unknown arm")
+            self.refused(selector, -1, 0.0, "an unknown arm")
+            self.refused(selector, arms[-1], math.nan, "a return that is not a number")
+            self.refused(selector, arms[-1], math.inf, "an infinite return")
+            if self.n_sources:
+                self.refused(selector, (arms[-1] + 1) % unknown, 0.0, "an arm that was not asked for")
+            self.told(selector, arms[-1], float(row[arms[-1]]))
+            self.refused(selector, arms[-1], 0.0, "the same arm twice")
+        if arms != first.arms:
+            raise ContractError("check_selector: a refused tell changes later arms: check arguments before any change")
+
+    def refused(self, selector: Any, arm: int, value: float, what: str) -> None:
+        before = _state(selector)
+        try:
+            selector.tell(arm, value)
+        except Exception:  # any error is a refusal
+            if _state(selector) != before:
+                raise ContractError(
+                    f"check_selector: tell refuses {what} but changes the selector: check arguments before any change"
+                ) from None
+            return
+        raise ContractError(
+            f"check_selector: tell takes {what} ({arm}, {value:g}), must raise an error: an episode that is told twice "
+            "or to the wrong arm spoils all estimates without a sign"
+        )
+
+    def learns(self) -> None:
+        """Other returns make another selector."""
+        low, high = self.made(), self.made()
+        arms: tuple[list[int], list[int]] = ([], [])
+        for t in range(self.episodes):
+            for selector, seen, best in ((low, arms[0], 0), (high, arms[1], self.n_sources)):
+                seen.append(self.asked(selector))
+                self.told(selector, seen[t], BOUNDS[seen[t] == best])
+        if arms[0] == arms[1] and (_state(low) is None or _state(low) == _state(high)):
+            raise ContractError("check_selector: other returns give the same selector: does tell forget them?")
+
+    def resumes(self, first: _Run) -> None:
+        """A selector read back from JSON goes on as the one that was written, told or not."""
+        selector, half = self.made(), self.episodes // 2
+        if not (hasattr(selector, "to_dict") and hasattr(selector, "from_dict")):
+            return
+        self.run(selector, 0, half)
+        for pending in (False, True):
+            if pending:
+                self.asked(selector)
+            try:
+                text = json.dumps(selector.to_dict(), allow_nan=False)
+                again = type(selector).from_dict(json.loads(text))
+            except Exception as error:  # of whatever kind: it is the selector's
+                raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
+            rest = self.run(again, half)
+            if rest.arms != first.arms[half:] or _state(again) != _state(first.selector):
+                raise ContractError(
+                    "check_selector: read back from JSON it goes on in another way: does to_dict miss the generator, "
+                    "the pending arm or another part of its state?"
+                )
+
+
+def _state(selector: Any) -> Any:
+    """The state as plain values, or None where the selector does not write it."""
+    return selector.to_dict() if hasattr(selector, "to_dict") else None
