@@ -1,8 +1,8 @@
 """Compiled loops of ``solve`` and ``values``: arrays in, arrays out.
 
 Two shapes appear. A *model* is a task under any action: reward [S, A], next_state [S, A, K], weight [S, A, K]
-(``mdp.Model``). A *chain* is a task under one policy: reward [S], next_state [S, K], weight [S, K]. In both, weight
-is the discounted probability of an outcome that does not end the episode, and a backup is
+(``tasks.tabular.Model``). A *chain* is a task under one policy: reward [S], next_state [S, K], weight [S, K]. In
+both, weight is the discounted probability of an outcome that does not end the episode, and a backup is
 ``reward + sum_k weight[k] * value[next_state[k]]``.
 """
 
@@ -21,7 +21,7 @@ DIRECT_LIMIT = 2000  # elimination holds a square matrix: 32 MB at this many sta
 
 @kernel
 def overwrite(target, source):
-    """target[:] = source, which compiles fifty times as fast as that line would."""
+    """target[:] = source; the loop compiles fifty times as fast as that line."""
     for i in range(len(target)):
         target[i] = source[i]
 
@@ -116,7 +116,7 @@ def own_residual(reward, next_state, weight, value, policy):
 
 @kernel
 def solve_model(reward, next_state, weight, largest, gamma, tol, max_iterations):
-    """The canonical optimal policy of a model: value, policy, iterations, error bound. ``solve`` tells the method.
+    """The canonical optimal policy of a model: value, policy, iterations, error bound (see ``policy_iteration``).
 
     ``largest`` bounds the rewards that the expected ones were summed from.
     """
@@ -132,7 +132,7 @@ def solve_model(reward, next_state, weight, largest, gamma, tol, max_iterations)
             improve(reward, next_state, weight, value, 0.0, policy)
         chain_value(*chain_of(reward, next_state, weight, policy), gamma, value)
         iterations += 1
-        if value.sum() <= worth:  # a round that does not gain was rounding's doing
+        if value.sum() <= worth:  # only rounding switches actions without a gain
             break
         worth = value.sum()
         if improve(reward, next_state, weight, value, 16.0 * EPS * np.abs(value).max(), policy) == 0:
@@ -161,7 +161,7 @@ def settle_sweeps(reward, next_state, weight, value):
 
 @kernel
 def lowest_value(reward, gamma):
-    """A value below V* everywhere from which backups only rise: what the worst state's best action pays, for ever."""
+    """A value below V* from which backups only rise: the reward of the worst state's best action, for ever."""
     lowest = 0.0
     for s in range(len(reward)):
         best = reward[s, 0]
@@ -206,7 +206,7 @@ def sweeps_to_rounding(gamma):
 def follow_chain(reward, next_state, weight, value):
     """V of a deterministic chain, in one pass: walk until a known state or a cycle, then unwind.
 
-    On a cycle s_0 .. s_{n-1}: V(s_0) = (sum of discounted rewards once round) / (1 - product of weights).
+    On a cycle s_0 .. s_{n-1}: V(s_0) = (sum of discounted rewards over the cycle) / (1 - product of weights).
     """
     n_states = len(reward)
     position = np.full(n_states, -1, np.int64)  # -1 unseen, >= 0 place on the current path, -2 known

@@ -1,16 +1,16 @@
 """The best stationary policy of a task, and a proof of how good it is.
 
-V*(s) = max_a [ R(s, a) + gamma * sum_s' P(s' | s, a) V*(s') ], the horizon aside. Three steps:
+V*(s) = max_a [ R(s, a) + gamma * sum_s' P(s' | s, a) V*(s') ], without the step cap. Three steps:
 
-1. *Sweeps*: optimal backups in place, forwards and backwards in turn, from a value below V* (so that goal-like tasks
-   behave as shortest paths: every sweep carries a reward as far as the order of states lets it).
-2. *Policy iteration* from there, each policy evaluated to rounding: a walk where the task is deterministic,
-   elimination where it is small, sweeps otherwise. A state switches only for a gain above rounding, so it ends; where
-   one does, sweeps run again first, so that news travels far in each round.
-3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated anew.
+1. *Sweeps*: optimal backups in place, forwards and backwards in turn, from a value below V*. Tasks with a goal then
+   behave as shortest paths: every sweep propagates a reward as far as the order of states allows.
+2. *Policy iteration* from there. Each policy is evaluated to rounding: by a walk where the task is deterministic, by
+   elimination where it is small, by sweeps otherwise. A state switches only for a gain above rounding, so the
+   iteration ends. After a switch, sweeps run again first, so that changes propagate far in each round.
+3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated again.
 
 The certificate: for any V, |V - V*| <= |T V - V| / (1 - gamma), and |V - V^policy| likewise with the policy's own
-backup. To this come what the canonical policy gives away in step 3, which is measured, and what rounding can hide.
+backup. Two terms are added: the loss of the canonical policy in step 3, which is measured, and a bound on rounding.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ class Solution(TablePolicy):
         Sweeps over the states and rounds of policy iteration.
     error_bound : float
         The certificate.
+
+    Examples
+    --------
+    >>> import pastmaster
+    >>> task = pastmaster.TabularMDP([[0]], [[1.0]], gamma=0.5)
+    >>> solution = pastmaster.solve(task)
+    >>> pastmaster.evaluate(task, solution)
+    array([2.])
     """
 
     value: FloatArray

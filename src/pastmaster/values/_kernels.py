@@ -1,7 +1,7 @@
 """Compiled loops of ``cross_values``: the value of many policies in one task, from its start only.
 
-``weight`` and the chain are as in ``_kernels``: discounted probabilities, 0 where an episode ends. ``horizon`` is the
-step cap, or -1 for none.
+``weight`` and the chain are as in ``solving._kernels``: discounted probabilities, 0 where an episode ends. ``horizon``
+is the step cap, or -1 for none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def trajectory_values(next_state, reward, terminated, gamma, horizon, starts, ch
 def trajectory(next_state, reward, terminated, gamma, horizon, state, policy):
     """The return of the one trajectory from ``state``; a cycle is found by Brent's method and summed at once.
 
-    An anchor is set at steps 1, 2, 4, 8, ...; a trajectory that comes back to it has gone round a cycle of ``length``
+    An anchor is set at steps 1, 2, 4, 8, ...; a trajectory that comes back to it has completed a cycle of ``length``
     steps worth ``lap``. n more laps are worth lap times the sum of gamma^(i length) over i < n.
     """
     total, discount, steps = 0.0, 1.0, 0
@@ -227,7 +227,7 @@ def extreme_returns(reward, next_state, terminated, gamma, horizon):
 def occupancies(next_state, weight, gamma, horizon, starts, chances, policies, out):
     """Discounted visits to each (state, action) under policies [M, S], added to out [M, S * A].
 
-    Carries the start distribution forwards to the horizon, or until what is left of it is below rounding.
+    Moves the start distribution forwards to the horizon, or until its remaining mass is below rounding.
     """
     n_states, n_actions, n_outcomes = next_state.shape
     steps = horizon if horizon >= 0 else 10 + sweeps_to_rounding(gamma)

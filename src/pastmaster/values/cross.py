@@ -93,7 +93,7 @@ def cross_values(
 
 
 class _Policy(NamedTuple):
-    """An optimal policy [S], and how good it is at least where that is not certain."""
+    """An optimal policy [S], and its solution in words where it is not certified."""
 
     actions: IntArray
     doubt: str
