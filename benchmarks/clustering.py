@@ -47,7 +47,7 @@ def instances() -> Iterator[Instance]:
     settings = ((256, 2, 16, False), (200, 3, 10, False), (300, 3, 20, False), (200, 2, 12, True))
     for n_tasks, n_targets, n_sequences, hubs in settings:
         rng = np.random.default_rng(0)
-        tasks, _ = surveillance.repository(n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=hubs)
+        tasks = surveillance.family(n_tasks, n_targets, rng=rng, n_sequences=n_sequences, complex=hubs)
         yield instance(f"{'complex ' if hubs else ''}surveillance, {n_targets} targets, {n_tasks}", tasks)
 
 
@@ -166,7 +166,7 @@ def step_seconds(distance: Any, labels: Any, span: float, rung: float, iteration
     """The time of one step on one rung."""
     matrix, n_tasks = sealed(np.asarray(distance)), len(distance)
     state = filled(matrix, canonical_labels("benchmark", labels, n_tasks), False, kernels.AVERAGE)
-    trial = kernels.new_trial(n_tasks, n_tasks)
+    move = kernels.new_move(n_tasks, n_tasks)
     size_cost = pastmaster.regret_bound(np.arange(n_tasks + 1), EPISODES, span)
     log_factorial = np.array([math.lgamma(n + 1) for n in range(n_tasks + 1)])
     best, rng = state.label.copy(), np.random.default_rng(0)
@@ -174,7 +174,7 @@ def step_seconds(distance: Any, labels: Any, span: float, rung: float, iteration
     def walk(n: int) -> float:
         begun = time.perf_counter()
         chain.walk(
-            state, trial, matrix, False, kernels.AVERAGE, size_cost, np.array([rung]), np.zeros(1), 1.0,
+            state, move, matrix, False, kernels.AVERAGE, size_cost, np.array([rung]), np.zeros(1), 1.0,
             np.array([0.1, 0.8, 0.5]), log_factorial, 0, n, rng, best, np.inf, np.zeros((4, 1)),
         )  # fmt: skip
         return (time.perf_counter() - begun) / n

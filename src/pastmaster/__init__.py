@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pastmaster import domains as domains
     from pastmaster.clustering import (
         Assignment as Assignment,
+        Chain as Chain,
         Clustering as Clustering,
         LowerBound as LowerBound,
         Sensitivity as Sensitivity,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
-    "clustering": "Assignment Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
+    "clustering": "Assignment Chain Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
     "exhaustive_clustering greedy_clustering mhav regret_bound search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "DamagedError InvalidInputError PastmasterError RepositoryError TaskError",

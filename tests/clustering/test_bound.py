@@ -7,9 +7,10 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 
-from pastmaster import InvalidInputError, cost_lower_bound, exhaustive_clustering, regret_bound, search_clusterings
-from pastmaster.arrays import sealed
-from pastmaster.clustering.bound import _Bounding, integer_program
+from pastmaster import InvalidInputError, cost_lower_bound, exhaustive_clustering, search_clusterings
+from pastmaster.clustering import Question
+from pastmaster.clustering.bound import _Bounding
+from pastmaster.clustering.programs import pair_program
 
 N_CASES = 1000
 
@@ -112,8 +113,8 @@ def exact_costs(distance, directed, setting):
 def test_any_prices_bound_every_number_of_cells(rng, family):
     for _ in range(5):
         distance, directed, setting = drawn_case(rng, family, most=5)
-        size_cost = regret_bound(np.arange(len(distance) + 1), **setting)
-        bounding = _Bounding(sealed(distance), size_cost, directed, np.zeros(len(distance), np.int32))
+        problem = Question(**setting, directed=directed).about("test", distance)
+        bounding = _Bounding(problem, np.zeros(len(distance), np.int32))
         least = exact_costs(distance, directed, setting)
         for scale in (0.0, 0.3, 1.0, 20.0):
             bounds = bounding._bounds(scale * distance.mean() * rng.random(len(distance)))
@@ -160,7 +161,7 @@ def test_the_integer_program_bounds_each_number_of_cells_on_any_scale(rng, scale
             reaches = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) < c]
             exactly = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) == c - 1]
             least = 5 * scale * min(reaches if directed else exactly)  # directed: a pair may be chosen and not used
-            bound, labels = integer_program(centre, radius, members, 5, c, not directed, 10.0)
+            bound, labels = pair_program(centre, radius, members, 5, c, not directed, 10.0)
             assert bound <= least * (1 + 1e-6)
             assert bound >= least * (1 - 1e-5)
             assert labels is not None

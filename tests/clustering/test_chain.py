@@ -240,14 +240,14 @@ def steps_from(tested, rung, at, n_steps, rng, ladder=LADDER, theta=THETA):
     distance, directed = tested.distance, tested.directed
     size_cost = regret_bound(np.arange(len(distance) + 1), 100, 1.0)
     labels = sealed(np.array(tested.partitions[at], np.int32))
-    trial, best = kernels.new_trial(*distance.shape), labels.copy()
+    move, best = kernels.new_move(*distance.shape), labels.copy()
     chances, counts = np.array([ALPHA, BETA, UP]), np.zeros(len(LADDER) * len(tested.partitions), int)
     state = filled(distance, labels, directed, kernels.AVERAGE)
     record = np.zeros((4, len(LADDER)))
     for _ in range(n_steps):
         kernels.fill(state, labels, distance, directed, kernels.AVERAGE)
         reached, _ = chain.walk(
-            state, trial, distance, directed, kernels.AVERAGE, size_cost, ladder, tested.weights, theta, chances,
+            state, move, distance, directed, kernels.AVERAGE, size_cost, ladder, tested.weights, theta, chances,
             tested.log_factorial, rung, 1, rng, best, np.inf, record,
         )  # fmt: skip
         counts[tested.state(reached, tested.place[reference.canonical(state.label)])] += 1
@@ -296,12 +296,12 @@ def test_a_long_walk_spends_its_time_as_its_law_says(rng):
     P = tested.matrix()
     start, n_steps, size_cost = tested.state(0, 0), 60, regret_bound(np.arange(5), 100, 1.0)
     row = np.linalg.matrix_power(P, n_steps)[start]
-    state, trial = kernels.new_state(4, 4, False), kernels.new_trial(4, 4)
+    state, move = kernels.new_state(4, 4, False), kernels.new_move(4, 4)
     labels, counts, record = sealed(np.zeros(4, np.int32)), np.zeros(len(P), int), np.zeros((4, 3))
     for _ in range(10_000):
         kernels.fill(state, labels, tested.distance, False, kernels.AVERAGE)
         rung, _ = chain.walk(
-            state, trial, tested.distance, False, kernels.AVERAGE, size_cost, LADDER, WEIGHTS, THETA,
+            state, move, tested.distance, False, kernels.AVERAGE, size_cost, LADDER, WEIGHTS, THETA,
             np.array([ALPHA, BETA, UP]), tested.log_factorial, 0, n_steps, rng, labels.copy(), np.inf, record,
         )  # fmt: skip
         counts[tested.state(rung, tested.place[reference.canonical(state.label)])] += 1
@@ -318,10 +318,10 @@ def test_the_compiled_walk_and_the_python_it_is_written_in_take_the_same_steps(s
     ends = []
     for walk in (chain.walk, chain.walk.py_func):
         state = filled(tested.distance, np.zeros(7, np.int32), directed, kernels.AVERAGE)
-        trial, best, record = kernels.new_trial(*drawn.shape), np.zeros(7, np.int32), np.zeros((4, 3))
+        move, best, record = kernels.new_move(*drawn.shape), np.zeros(7, np.int32), np.zeros((4, 3))
         rng = np.random.default_rng(seed)
         rung, best_cost = walk(
-            state, trial, tested.distance, directed, kernels.AVERAGE, size_cost, LADDER, WEIGHTS, THETA,
+            state, move, tested.distance, directed, kernels.AVERAGE, size_cost, LADDER, WEIGHTS, THETA,
             np.array([ALPHA, BETA, UP]), tested.log_factorial, 0, 500, rng, best, np.inf, record,
         )  # fmt: skip
         ends.append((rung, best_cost, state.label.tolist(), best.tolist(), record[:3].tolist(), rng.random()))

@@ -192,7 +192,10 @@ def test_members_and_table_say_who_is_covered_by_whom():
 
 def test_a_clustering_prints_itself_in_one_line():
     found = Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], **SETTING)
-    assert repr(found) == f"2 of 5 tasks kept, cost {found.cost:.4g} (g {found.size_cost:.3g} + mean radius 1.4)"
+    assert (
+        repr(found)
+        == f"2 of 5 tasks kept, cost {found.cost:.4g} (regret bound {found.size_cost:.3g} + mean radius 1.4)"
+    )
     directed = Clustering.from_labels(LOSSES, [0, 0, 0, 1], **SETTING, directed=True, kind="worst")
     assert repr(directed).startswith("2 of 3 policies kept, cost ")
     assert "largest radius 1)" in repr(directed)
@@ -294,7 +297,7 @@ def test_bad_settings_are_refused_by_name(caller, wrong, named):
     "caller", ["clustering_cost", "Clustering.from_labels", "exhaustive_clustering", "search_clusterings"]
 )
 def test_a_kind_that_cannot_be_is_refused_by_name(caller):
-    with pytest.raises(InvalidInputError, match=f"{caller}: kind is 'median', must be one of average, worst"):
+    with pytest.raises(InvalidInputError, match=f"{caller}: kind is 'median', must be one of 'average', 'worst'"):
         CALLS[caller](PAIRS, **SETTING, kind="median")
     with pytest.raises(InvalidInputError, match=f"{caller}: kind 'max_diameter' .* needs symmetric"):
         CALLS[caller](PAIRS, **SETTING, kind="max_diameter", directed=True)

@@ -27,7 +27,7 @@ class Walker:
         self.size_cost = regret_bound(np.arange(len(distance) + 1), 100, 1.0)
         self.log_factorial = np.array([math.lgamma(n + 1) for n in range(len(distance) + 1)])
         self.state = filled(distance, canonical_labels("test", labels, len(distance)), directed, kind)
-        self.trial = kernels.new_trial(*distance.shape)
+        self.scratch = kernels.new_move(*distance.shape)
         self.fresh = kernels.new_state(len(distance), distance.shape[1], directed)
 
     @property
@@ -41,10 +41,10 @@ class Walker:
             return None
         before = self.cost
         foretold = chain.cost_after(
-            self.state, self.trial, source, target, k, self.distance, self.directed, self.kind, self.size_cost
+            self.state, self.scratch, source, target, k, self.distance, self.directed, self.kind, self.size_cost
         )
         assert self.cost == before  # foretelling changes nothing
-        kernels.make_move(self.state, self.trial, source, target, k, self.directed)
+        kernels.make_move(self.state, self.scratch, source, target, k, self.directed)
         return foretold
 
     def check(self):
@@ -150,7 +150,7 @@ def test_descent_never_raises_the_cost_and_ends_where_no_single_move_helps(rng, 
         distance = matrix_of(rng, directed, 8)
         walker = Walker(distance, rng.integers(4, size=8), directed, kind)
         before = walker.cost
-        after = local.descend(walker.state, walker.trial, walker.distance, directed, kind, walker.size_cost)
+        after = local.descend(walker.state, walker.scratch, walker.distance, directed, kind, walker.size_cost)
         assert after <= before
         assert abs(after - walker.cost) <= 1e-12
         walker.check()

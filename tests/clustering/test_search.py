@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pastmaster import (
+    Chain,
     Clustering,
     InvalidInputError,
     exhaustive_clustering,
@@ -15,7 +16,7 @@ from pastmaster import (
     search_clusterings,
     sensitivity,
 )
-from pastmaster.clustering import _chain_kernels as chain
+from pastmaster.clustering import _chain_kernels as kernels
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -49,7 +50,7 @@ def small_cases(rng, n_cases, least=4, most=9):
 @pytest.mark.parametrize(("variant", "enough"), [("default", 99), ("paper", 90)])
 def test_small_cases_are_solved_in_at_least_99_of_100_seeds(rng, variant, enough):
     """The paper's variant, which has no burn-in, gets a ladder of three rungs; nothing more is promised of it."""
-    ladder = {} if variant == "default" else {"ladder": [10.0, 40.0, 160.0]}
+    chain = None if variant == "default" else Chain(ladder=[10.0, 40.0, 160.0])
     solved = 0
     for distance, directed in small_cases(rng, 10):
         best = exhaustive_clustering(distance, **SETTING, directed=directed)
@@ -60,8 +61,8 @@ def test_small_cases_are_solved_in_at_least_99_of_100_seeds(rng, variant, enough
                 rng=np.random.default_rng(seed),
                 directed=directed,
                 variant=variant,
+                chain=chain,
                 **SMALL,
-                **ladder,
             )
             assert found.cost >= best.cost - 1e-12
             solved += found.cost <= best.cost + 1e-12
@@ -138,7 +139,8 @@ def test_a_ladder_may_be_given_even_of_one_rung(rng):
     distance = reference.random_symmetric(rng, 6)
     best = exhaustive_clustering(distance, **SETTING)
     for ladder in ([30.0], [5.0, 50.0, 500.0]):
-        assert search_clusterings(distance, **SETTING, rng=rng, ladder=ladder, **SMALL).cost == pytest.approx(best.cost)
+        found = search_clusterings(distance, **SETTING, rng=rng, chain=Chain(ladder), **SMALL)
+        assert found.cost == pytest.approx(best.cost)
 
 
 # two questions without episodes and span
@@ -236,7 +238,7 @@ def test_a_time_limit_ends_the_search_with_what_it_has(rng):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupted_search_returns_the_best_so_far(rng, monkeypatch, n_jobs):
-    distance, calls, walk = reference.random_metric(rng, 30), [], chain.walk
+    distance, calls, walk = reference.random_metric(rng, 30), [], kernels.walk
 
     def interrupted(*arguments):
         calls.append(1)
@@ -244,7 +246,7 @@ def test_an_interrupted_search_returns_the_best_so_far(rng, monkeypatch, n_jobs)
             raise KeyboardInterrupt
         return walk(*arguments)
 
-    monkeypatch.setattr(chain, "walk", interrupted)
+    monkeypatch.setattr(kernels, "walk", interrupted)
     found = search_clusterings(distance, **SETTING, rng=rng, restarts=50, iterations=4000, n_jobs=n_jobs)
     assert found.interrupted
     assert len(calls) < 80
@@ -291,7 +293,7 @@ def test_any_theta_moves_tasks(rng, theta):
     """However strong: PE is then nearly all on k = 1, and moves of one task reach every partition."""
     distance = reference.random_metric(rng, 7)
     best = exhaustive_clustering(distance, **SETTING)
-    settings = {"theta": theta, "variant": "paper", "ladder": [10.0, 40.0, 160.0]}
+    settings = {"variant": "paper", "chain": Chain(ladder=[10.0, 40.0, 160.0], theta=theta)}
     found = search_clusterings(distance, **SETTING, rng=rng, restarts=8, iterations=5000, **settings)
     assert found.cost == pytest.approx(best.cost)
 
@@ -372,17 +374,29 @@ def test_sensitivity_to_nothing_is_refused_by_name(rng):
         ({"span": None}, "span is missing"),
         ({"episodes": None, "n_clusters": 2}, "episodes is missing"),
         ({"n_clusters": 0}, "n_clusters is 0"),
-        ({"n_clusters": 4}, r"n_clusters is 4, must be in 1\.\.3"),
+        ({"n_clusters": 4}, r"n_clusters is 4, must be a whole number, in 1\.\.3"),
         ({"n_clusters": 1.5}, "n_clusters is 1.5"),
         ({"max_radius": -0.1}, "max_radius is -0.1"),
         ({"max_radius": np.nan}, "max_radius is nan"),
-        ({"theta": 0.0}, "theta is 0.0"),
-        ({"theta": -1.0}, "theta is -1.0"),
-        ({"theta": np.inf}, "theta is inf"),
         ({"variant": "fast"}, "variant is 'fast'"),
         ({"time_limit": 0.0}, "time_limit is 0.0"),
         ({"certify": True, "kind": "worst"}, "certify needs kind 'average'"),
         ({"certify": True, "certify_seconds": -1.0}, "certify_seconds is -1.0"),
+        ({"chain": {"theta": 2.0}}, "chain is {'theta': 2.0}, must be a Chain"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(rng, wrong, named):
+    settings = SETTING | {"restarts": 1, "iterations": 10} | wrong
+    with pytest.raises(InvalidInputError, match=f"search_clusterings: {named}"):
+        search_clusterings(np.zeros((3, 3)), rng=rng, **settings)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"theta": 0.0}, "theta is 0.0"),
+        ({"theta": -1.0}, "theta is -1.0"),
+        ({"theta": np.inf}, "theta is inf"),
         ({"ladder": []}, "ladder has shape"),
         ({"ladder": [3.0, 2.0]}, r"ladder is \[3.0, 2.0\]"),
         ({"ladder": [0.0, 2.0]}, r"ladder is \[0.0, 2.0\]"),
@@ -391,7 +405,6 @@ def test_sensitivity_to_nothing_is_refused_by_name(rng):
         ({"up": 0.0}, "up is 0.0"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(rng, wrong, named):
-    settings = SETTING | {"restarts": 1, "iterations": 10} | wrong
-    with pytest.raises(InvalidInputError, match=f"search_clusterings: {named}"):
-        search_clusterings(np.zeros((3, 3)), rng=rng, **settings)
+def test_a_chain_that_cannot_be_is_refused_by_name(wrong, named):
+    with pytest.raises(InvalidInputError, match=f"Chain: {named}"):
+        Chain(**wrong)

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from pastmaster import Clustering, clustering_cost, policy_distance, search_clusterings
+from pastmaster.clustering import Question
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.allocation import Allocation, carried, evenly, gradient, parts
-from pastmaster.estimation.question import Question, checked_question
+from pastmaster.estimation.allocation import Allocation, carried, evenly, gradient, parts, quick_labels
+from pastmaster.estimation.cross_values import checked_question
 from pastmaster.estimation.returns import Returns
 
 
 def sampled(rng: np.random.Generator, U: np.ndarray, counts: np.ndarray, noise: float = 0.3) -> Returns:
     """Returns of entries with these means, the noise of an episode common to its row."""
-    returns = Returns(*U.shape, np.zeros(U.shape, np.bool_))
+    returns = Returns(np.zeros(U.shape, np.bool_), paired=True)
     shared = noise * rng.normal(size=(len(U), counts.max()))
     for i, j in np.ndindex(*U.shape):
         n = counts[i, j]
@@ -32,17 +33,20 @@ def three_groups(rng: np.random.Generator) -> np.ndarray:
 
 def test_the_gradient_is_that_of_the_cost(rng):
     for directed, paired in ((False, True), (True, True), (True, False)):
-        question = Question(paired, directed, episodes=100, span=1.0)
+        question = Question(episodes=100, span=1.0, directed=directed)
         U = rng.random((7, 7)) + 0.9 * np.eye(7)
         labels = np.array([0, 0, 1, 1, 1, 2, 2], np.int32)
-        distance = question.distance(U)
+        distance = policy_distance(U, directed=directed, paired=paired)
         cost = clustering_cost(distance, labels, episodes=100, span=1.0, directed=directed)
-        slopes = gradient(question, U, distance, labels, representatives(distance, labels, directed))
+        slopes = gradient(
+            question.about("test", distance), U, paired, labels, representatives(distance, labels, directed)
+        )
         assert (slopes != 0).any()
         for i, j in np.ndindex(7, 7):
             moved = U.copy()
             moved[i, j] += 1e-7
-            there = clustering_cost(question.distance(moved), labels, episodes=100, span=1.0, directed=directed)
+            there = policy_distance(moved, directed=directed, paired=paired)
+            there = clustering_cost(there, labels, episodes=100, span=1.0, directed=directed)
             assert (there - cost) / 1e-7 == pytest.approx(slopes[i, j], abs=1e-5)
 
 
@@ -69,8 +73,7 @@ def test_parts_sum_to_one_or_are_nothing(rng):
 def test_a_plan_keeps_to_its_size_and_the_pivot_keeps_up(rng):
     U = three_groups(rng)
     returns = sampled(rng, U, np.full(U.shape, 4))
-    question = Question(True, False, 100, 1.0)
-    allocation = Allocation(question, rng)
+    allocation = Allocation(Question(100, 1.0), rng)
     allocation.look(returns, allocation.incumbent(returns, None))
     for size in (1, 8, 50, 333, 5000):
         plan = allocation.plan(returns, size)
@@ -85,10 +88,10 @@ def test_a_plan_keeps_to_its_size_and_the_pivot_keeps_up(rng):
 def test_exact_entries_get_no_episodes(rng):
     exact = np.zeros((3, 3), np.bool_)
     exact[0] = True
-    returns = Returns(3, 3, exact)
+    returns = Returns(exact, paired=True)
     for i, j in np.ndindex(3, 3):
         returns.add(i, j, np.array([1.0 * (i == j)]) if i == 0 else rng.random(4))
-    allocation = Allocation(Question(True, False, 100, 1.0), rng)
+    allocation = Allocation(Question(100, 1.0), rng)
     allocation.look(returns, allocation.incumbent(returns, None))
     assert not allocation.plan(returns, 200)[0].any()
     assert evenly(returns, 13)[0].sum() == 0
@@ -102,7 +105,7 @@ def test_episodes_go_to_the_doubtful_pair_and_every_entry_has_its_turn(rng):
     np.fill_diagonal(U, 1.0)
     U[2, 0], U[2, 1], U[0, 2], U[1, 2] = 0.80, 0.79, 1.0, 1.0
     returns = sampled(rng, U, np.full(U.shape, 64))
-    allocation = Allocation(Question(True, n_clusters=3), rng)
+    allocation = Allocation(Question(n_clusters=3), rng)
     for _ in range(5):
         allocation.look(returns, allocation.incumbent(returns, None))
         plan = allocation.plan(returns, 200)
@@ -116,7 +119,7 @@ def test_episodes_go_to_the_doubtful_pair_and_every_entry_has_its_turn(rng):
 def test_a_wide_interval_claims_the_task_that_widens_it(rng):
     U = three_groups(rng)
     clustering = Clustering.from_labels(policy_distance(U), np.arange(9) // 3)
-    allocation = Allocation(Question(True, n_clusters=3), rng, claim=np.full((9, 9), 1 / 81))
+    allocation = Allocation(Question(n_clusters=3), rng, claim=np.full((9, 9), 1 / 81))
     low, high = np.zeros(9), np.full(9, 0.0)
     high[4] = 0.5
     allocation.look_at_width(clustering, low, high)
@@ -128,18 +131,19 @@ def test_a_wide_interval_claims_the_task_that_widens_it(rng):
 
 def test_a_quick_search_finds_plain_groups(rng):
     U = three_groups(rng)
-    for question in (Question(True, False, 100, 1.0), Question(True, n_clusters=3), Question(True, max_radius=0.2)):
-        labels = question.quick_labels(question.distance(U), [], rng, 2, 5_000)
+    distance = policy_distance(U)
+    for question in (Question(100, 1.0), Question(n_clusters=3), Question(max_radius=0.2)):
+        labels = quick_labels(question.about("test", distance), [], rng, 2, 5_000)
         assert labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    found = search_clusterings(policy_distance(U), episodes=100, span=1.0, rng=rng)
-    assert Question(True, False, 100, 1.0).cost(policy_distance(U), found.labels) == pytest.approx(found.cost)
+    found = search_clusterings(distance, episodes=100, span=1.0, rng=rng)
+    assert Question(100, 1.0).about("test", distance).objective(found.labels) == found.cost
 
 
 def test_a_task_out_of_reach_of_every_policy_is_alone():
-    question = Question(False, directed=True, max_radius=0.1)
     distance = np.array([[0.0, 0.5], [0.05, 0.5], [0.3, 0.2]])
-    assert question.quick_labels(distance, [], np.random.default_rng(0), 1, 10).tolist() == [0, 0, 1]
-    assert question.cost(distance, np.array([0, 0, 1], np.int32)) > 2
+    problem = Question(directed=True, max_radius=0.1).about("test", distance)
+    assert quick_labels(problem, [], np.random.default_rng(0), 1, 10).tolist() == [0, 0, 1]
+    assert problem.objective(np.array([0, 0, 1], np.int32)) > 2
 
 
 @pytest.mark.parametrize(
@@ -147,12 +151,17 @@ def test_a_task_out_of_reach_of_every_policy_is_alone():
     [
         (7, "must be options of search_clusterings"),
         ({"certify": True}, "clustering has 'certify', must be of"),
-        ({"directed": True}, "must have episodes, or one of"),
-        ({"n_clusters": 2, "max_radius": 1.0, "directed": True}, "must have episodes, or one of"),
-        ({"n_clusters": 5, "directed": True}, "n_clusters 5, must be in 1..3"),
+        ({"directed": True}, "clustering: give episodes and span, or n_clusters, or max_radius"),
+        (
+            {"n_clusters": 2, "max_radius": 1.0, "directed": True},
+            "clustering: n_clusters and max_radius are both given",
+        ),
+        ({"n_clusters": 5, "directed": True}, "clustering: n_clusters is 5, must be a whole number, in 1..3"),
+        ({"episodes": -10, "directed": True}, "clustering: episodes is -10, must be a positive number"),
+        ({"span": 1.0, "n_clusters": 2, "directed": True}, "clustering: episodes is missing"),
         ({"episodes": 10}, "must have 'directed': True"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(options, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
-        checked_question(options, False, 4, 3)
+        checked_question(options, Returns(np.zeros((4, 3), np.bool_), paired=False))

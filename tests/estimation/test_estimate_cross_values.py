@@ -10,9 +10,9 @@ import reference
 
 from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation import episodes
+from pastmaster.estimation import runner
 from pastmaster.estimation.cross_values import estimate_cross_values
-from pastmaster.estimation.returns import Returns, corrected_distance, uncut_distance
+from pastmaster.estimation.returns import Returns, uncut_distance
 
 QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
 
@@ -108,7 +108,7 @@ def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypat
             tasks, policies, rng=np.random.default_rng(3), budget=700, clustering=QUICK, **options
         )
 
-    whole, played, real = run(), [], episodes.episode_returns
+    whole, played, real = run(), [], runner.episode_returns
 
     def interrupted(*arguments):
         if len(played) == 9:
@@ -116,10 +116,10 @@ def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypat
         played.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr(episodes, "episode_returns", interrupted)
+    monkeypatch.setattr(runner, "episode_returns", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(save=tmp_path)
-    monkeypatch.setattr(episodes, "episode_returns", lambda *arguments: played.append(arguments) or real(*arguments))
+    monkeypatch.setattr(runner, "episode_returns", lambda *arguments: played.append(arguments) or real(*arguments))
     again = run(save=tmp_path)
     assert again.mean.tobytes() == whole.mean.tobytes()
     assert again.cost_interval == whole.cost_interval
@@ -193,7 +193,7 @@ def test_a_return_outside_of_its_bounds_is_refused_by_name(world, rng):
     [
         ({"budget": 10}, "budget is 10, must be at least 144: 4 for every entry"),
         ({"clustering": None}, "must be the options of a clustering"),
-        ({"allocation": "clever"}, "must be 'sequential' or 'uniform'"),
+        ({"allocation": "clever"}, "must be one of 'sequential', 'uniform'"),
         ({"confidence": 1.0}, "confidence is 1.0"),
         ({"bounds": (1.0, 1.0)}, r"bounds is \(1.0, 1.0\), must be"),
         ({"precision": -1.0}, "precision is -1.0"),
@@ -247,9 +247,9 @@ def test_the_picture_shows_values_widths_and_episodes(world, rng):
 # the upward bias of maxima
 
 
-def filled(rng: np.random.Generator, U: np.ndarray, n: int) -> Returns:
+def filled(rng: np.random.Generator, U: np.ndarray, n: int, paired: bool) -> Returns:
     """Returns with these means and normal noise, common to a row by half."""
-    returns = Returns(*U.shape, np.zeros(U.shape, np.bool_))
+    returns = Returns(np.zeros(U.shape, np.bool_), paired)
     for i, row in enumerate(U):
         shared = rng.normal(size=n)
         for j, value in enumerate(row):
@@ -274,11 +274,10 @@ def test_maxima_of_means_are_too_large_and_corrected_ones_are_not(rng, directed,
     truth = policy_distance(U, directed=directed, paired=paired)
     plugged, uncut, corrected = [], [], []
     for _ in range(400):
-        returns = filled(rng, U, 8)
-        halves = returns.halves(paired)
+        returns = filled(rng, U, 8, paired)
         plugged.append((policy_distance(returns.mean, directed=directed, paired=paired) - truth).mean())
-        uncut.append((uncut_distance(halves, directed, paired) - truth).mean())
-        corrected.append((corrected_distance(halves, directed, paired) - truth).mean())
+        uncut.append((uncut_distance(returns.halves, directed, paired) - truth).mean())
+        corrected.append((returns.distance(directed) - truth).mean())
     error = np.std(plugged) / 20
     assert np.mean(plugged) > 5 * error
     assert np.mean(uncut) < 5 * np.std(uncut) / 20
@@ -291,11 +290,11 @@ def test_unequal_numbers_of_episodes_leave_no_bias_upward_by_enumeration():
     means = np.array([[chance * a + (1 - chance) * b for a, b in zip(*outcomes, strict=True)]])
     expected = np.zeros((1, 2))
     for course in itertools.product((0, 1), repeat=6):
-        returns = Returns(1, 2, np.zeros((1, 2), np.bool_))
+        returns = Returns(np.zeros((1, 2), np.bool_), False)
         returns.add(0, 0, np.array([outcomes[k][0] for k in course]))
         returns.add(0, 1, np.array([outcomes[k][1] for k in course[:4]]))
         weight = np.prod([chance if k == 0 else 1 - chance for k in course])
-        expected += weight * uncut_distance(returns.halves(False), directed=True, paired=False)
+        expected += weight * uncut_distance(returns.halves, directed=True, paired=False)
     assert (expected <= policy_distance(means, directed=True, paired=False) + 1e-12).all()
 
 
@@ -313,11 +312,11 @@ def test_the_pivot_helps_where_policies_earn_alike(rng):
     """The entry has 4 episodes, the pivot 400, and they earn the same but for 0.5."""
     errors = []
     for _ in range(50):
-        returns = Returns(1, 2, np.zeros((1, 2), np.bool_))
+        returns = Returns(np.zeros((1, 2), np.bool_), True)
         long = rng.normal(size=400)
         returns.add(0, 0, long)
         returns.add(0, 1, long[:4] - 0.5)
-        errors.append([returns.halves(True)[1, :, 0, 1].mean() + 0.5, returns.mean[0, 1] + 0.5])
+        errors.append([returns.halves[1, :, 0, 1].mean() + 0.5, returns.mean[0, 1] + 0.5])
     alike, alone = np.sqrt(np.mean(np.square(errors), axis=0))
     assert alike < 0.3 * alone
 
@@ -336,12 +335,12 @@ def test_distances_are_symmetric_and_never_negative(world, rng):
 
 
 def test_resampled_values_scatter_about_the_mean_and_never_take_equal_returns_as_certain(rng):
-    returns = Returns(2, 2, np.array([[False, False], [False, True]]))
+    returns = Returns(np.array([[False, False], [False, True]]), True)
     returns.add(0, 0, np.zeros(4))
     returns.add(0, 1, rng.normal(size=50))
     returns.add(1, 0, np.ones(200))
     returns.add(1, 1, np.array([0.3]))
-    draws = returns.resample(True, 300, rng)
+    draws = returns.resample(300, rng)
     assert draws[:, 0, 0].std() > 0.05
     assert draws[:, 0, 1].std() == pytest.approx(returns.of(0, 1).std() / np.sqrt(50), rel=0.3)
     assert draws[:, 1, 0].std() < 0.02

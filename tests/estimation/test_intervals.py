@@ -134,12 +134,13 @@ def print_bits(seed: int) -> None:
     x = rng.normal(size=first[-1])
     lower = np.full(30, x.min())
     bits = mean_limits(x, first, lower, np.full(30, x.max()), 0.03).tobytes()
-    returns = Returns(3, 4, np.arange(12).reshape(3, 4) == 5)
+    returns = Returns(np.arange(12).reshape(3, 4) == 5, False)
     for i, j in np.ndindex(3, 4):
         returns.add(i, j, rng.normal(size=1 if returns.exact[i, j] else rng.integers(2, 30) + 30 * (i == j)))
     for paired in (False, True):
-        bits += returns.halves(paired).tobytes() + returns.resample(paired, 3, rng).tobytes()
-        bits += b"".join(array.tobytes() for array in returns.spread(paired))
+        returns.paired = paired
+        bits += returns.halves.tobytes() + returns.resample(3, rng).tobytes()
+        bits += b"".join(array.tobytes() for array in returns.spread())
     print(bits.hex())
     print(hasattr(kernels.limits, "py_func"))
 
@@ -158,7 +159,7 @@ def test_compiled_and_plain_agree_to_the_bit(seed):
 
 def two_by_two(rng: np.random.Generator, n: int) -> Returns:
     """Two tasks; in both, policy 1 earns 0.2 less than policy 0, in the very same episodes."""
-    returns = Returns(2, 2, np.zeros((2, 2), np.bool_))
+    returns = Returns(np.zeros((2, 2), np.bool_), paired=True)
     for i in range(2):
         shared = 0.2 + 0.8 * rng.random(n)
         returns.add(i, 0, shared)
@@ -168,7 +169,7 @@ def two_by_two(rng: np.random.Generator, n: int) -> Returns:
 
 def test_exact_entries_have_no_width(rng):
     exact = np.array([[True, False]])
-    returns = Returns(1, 2, exact)
+    returns = Returns(exact, paired=False)
     returns.add(0, 0, np.array([0.7]))
     returns.add(0, 1, rng.random(30))
     low, high = entry_limits(returns, np.array([[0.0, 1.0]]), 0.05)
@@ -179,7 +180,7 @@ def test_exact_entries_have_no_width(rng):
 def test_common_episodes_make_the_interval_of_a_distance_narrow(rng):
     returns, bounds = two_by_two(rng, 400), np.array([[0.0, 1.0]] * 2)
     pairs = np.array([0, 0]), np.array([0, 1])
-    low, high = joint_distances(returns, bounds, 0.05, directed=True, paired=True, pairs=pairs)
+    low, high = joint_distances(returns, bounds, 0.05, directed=True, pairs=pairs)
     assert low[0] == high[0] == 0.0
     assert low[1] <= 0.2 <= high[1]
     entry_low, entry_high = entry_limits(returns, bounds, 0.05 / 4)
@@ -190,9 +191,10 @@ def test_common_episodes_make_the_interval_of_a_distance_narrow(rng):
 def test_the_interval_of_a_symmetric_distance_holds_the_larger_regret(rng):
     returns, bounds = two_by_two(rng, 400), np.array([[0.0, 1.0]] * 2)
     pairs = np.array([0]), np.array([1])
-    low, high = joint_distances(returns, bounds, 0.05, directed=False, paired=True, pairs=pairs)
+    low, high = joint_distances(returns, bounds, 0.05, directed=False, pairs=pairs)
     assert low[0] <= 0.2 <= high[0]  # task 0 loses 0.2 under policy 1; task 1 gains under policy 0
-    low, high = joint_distances(returns, bounds, 0.05, directed=True, paired=False, pairs=pairs)
+    returns.paired = False
+    low, high = joint_distances(returns, bounds, 0.05, directed=True, pairs=pairs)
     assert low[0] <= 0.2 <= high[0]
 
 

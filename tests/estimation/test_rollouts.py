@@ -7,7 +7,7 @@ import pytest
 import reference
 
 from pastmaster import GymTask, InvalidInputError, TabularMDP, cross_values, solve
-from pastmaster.estimation import Run, episode_returns, rollouts
+from pastmaster.estimation import EpisodeRange, episode_returns, rollouts
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
 
 CART = GymTask("pastmaster/CartPole-v0", {"length": 0.3, "force_mag": 20.0}, reward_range=(1, 1), horizon=120)
@@ -57,7 +57,7 @@ CASES = {
 def test_returns_are_those_of_episodes_run_one_by_one(case, rng):
     task, make = CASES[case]
     policies = make(rng)
-    runs = [Run(1, 0, 3), Run(0, 2, 40), Run(2, 5, 1), Run(1, 3, 2)]
+    runs = [EpisodeRange(1, 0, 3), EpisodeRange(0, 2, 40), EpisodeRange(2, 5, 1), EpisodeRange(1, 3, 2)]
     found = episode_returns(task, policies, runs, 11)
     for run, returns in zip(runs, found, strict=True):
         numbers = range(run.first, run.first + run.count)
@@ -67,7 +67,7 @@ def test_returns_are_those_of_episodes_run_one_by_one(case, rng):
 def test_lanes_that_step_as_one_are_worth_what_single_ones_are(rng, monkeypatch):
     """The vector environment rounds otherwise than the single one, so an episode may end some steps apart."""
     policies = cart_networks(rng, 6)
-    runs = [Run(j, 0, 30) for j in range(6)]
+    runs = [EpisodeRange(j, 0, 30) for j in range(6)]
     assert CART.vector_environment(2, CART.watch()) is not None
     as_one = np.array(episode_returns(CART, policies, runs, 3))
     monkeypatch.setattr(GymTask, "vector_environment", lambda *_: None)
@@ -83,33 +83,35 @@ def test_an_environment_that_takes_one_seed_for_all_lanes_is_stepped_one_by_one(
 @pytest.mark.parametrize("task", [CART, STANDARD, LAKE])
 def test_returns_do_not_depend_on_how_episodes_are_put_together(task, rng, monkeypatch):
     policies = CASES["a table"][1](rng) if task is LAKE else cart_networks(rng, 3)
-    whole = episode_returns(task, policies, [Run(j, 0, 12) for j in range(3)], 5)
-    pieces = episode_returns(task, policies, [Run(2, 0, 5), Run(0, 0, 12), Run(2, 5, 7), Run(1, 4, 3)], 5)
+    whole = episode_returns(task, policies, [EpisodeRange(j, 0, 12) for j in range(3)], 5)
+    pieces = episode_returns(
+        task, policies, [EpisodeRange(2, 0, 5), EpisodeRange(0, 0, 12), EpisodeRange(2, 5, 7), EpisodeRange(1, 4, 3)], 5
+    )
     assert np.concatenate([pieces[0], pieces[2]]).tobytes() == whole[2].tobytes()
     assert pieces[1].tobytes() == whole[0].tobytes()
     assert pieces[3].tobytes() == whole[1][4:7].tobytes()
     monkeypatch.setattr(rollouts, "SINGLE_LANES", 3)
     monkeypatch.setattr(rollouts, "VECTOR_LANES", 7)
-    narrow = episode_returns(task, policies, [Run(j, 0, 12) for j in range(3)], 5)
+    narrow = episode_returns(task, policies, [EpisodeRange(j, 0, 12) for j in range(3)], 5)
     assert np.array(narrow).tobytes() == np.array(whole).tobytes()
     if task is not LAKE:  # where few ever reach the goal
-        assert np.array(episode_returns(task, policies, [Run(0, 0, 12)], 6)).tobytes() != whole[0].tobytes()
+        assert np.array(episode_returns(task, policies, [EpisodeRange(0, 0, 12)], 6)).tobytes() != whole[0].tobytes()
 
 
 def test_policies_meet_the_same_chances(rng):
     policy = cart_networks(rng, 1)[0]
     twin = NetworkPolicy.from_data(policy.settings, policy.weights)
     for task in (CART, STANDARD):
-        one, other = episode_returns(task, [policy, twin], [Run(0, 0, 20), Run(1, 0, 20)], 9)
+        one, other = episode_returns(task, [policy, twin], [EpisodeRange(0, 0, 20), EpisodeRange(1, 0, 20)], 9)
         assert one.tobytes() == other.tobytes()
         assert len(set(one.tolist())) > 1
 
 
 def test_networks_of_several_shapes_and_functions_share_the_lanes(rng):
     policies = [*cart_networks(rng, 2), *cart_networks(rng, 2, width=3), FunctionPolicy(lambda o: int(o[2] + o[3] > 0))]
-    mixed = episode_returns(CART, policies, [Run(j, 0, 6) for j in range(5)], 2)
+    mixed = episode_returns(CART, policies, [EpisodeRange(j, 0, 6) for j in range(5)], 2)
     for j, policy in enumerate(policies):
-        assert episode_returns(CART, [policy], [Run(0, 0, 6)], 2)[0].tobytes() == mixed[j].tobytes()
+        assert episode_returns(CART, [policy], [EpisodeRange(0, 0, 6)], 2)[0].tobytes() == mixed[j].tobytes()
 
 
 def test_a_model_is_valued_as_its_exact_values(rng, seed):
@@ -117,7 +119,7 @@ def test_a_model_is_valued_as_its_exact_values(rng, seed):
     task = reference.random_mdp(rng, 6, 3, 3, horizon=15)
     policies = [reference.random_policy(rng, task, mixed=bool(j % 2)) for j in range(6)]
     things = [as_policy(policy, "policy") for policy in policies]
-    returns = np.array(episode_returns(task, things, [Run(j, 0, 300) for j in range(6)], seed))
+    returns = np.array(episode_returns(task, things, [EpisodeRange(j, 0, 300) for j in range(6)], seed))
     error = returns.std(axis=1, ddof=1) / np.sqrt(300)
     assert (np.abs(returns.mean(axis=1) - cross_values([task], policies)[0]) < 5 * error + 1e-12).all()
 
@@ -129,7 +131,8 @@ def test_compiled_episodes_of_a_model_are_those_of_its_environment(n_outcomes, r
         **reference.random_arrays(rng, 6, 3, n_outcomes), gamma=0.9, horizon=15, start=start / start.sum()
     )
     policies = [as_policy(reference.random_policy(rng, task, mixed=bool(j % 2)), "policy") for j in range(4)]
-    runs = [Run(1, 0, 30), Run(0, 4, 20), Run(3, 0, 2), Run(2, 7, 40), Run(1, 30, 5)]
+    ranges = ((1, 0, 30), (0, 4, 20), (3, 0, 2), (2, 7, 40), (1, 30, 5))
+    runs = [EpisodeRange(*numbers) for numbers in ranges]
     monkeypatch.setattr(rollouts, "KEPT_NUMBERS", 16 * 9)  # nine episodes at a time
     compiled = episode_returns(task, policies, runs, 8)
     monkeypatch.setattr(rollouts.kernels, "play", rollouts.kernels.play.py_func)
@@ -142,9 +145,10 @@ def test_compiled_episodes_of_a_model_are_those_of_its_environment(n_outcomes, r
 
 def test_the_horizon_ends_an_episode_and_so_does_the_environment():
     task = GymTask("CliffWalking-v1", gamma=1.0, horizon=7)
-    assert episode_returns(task, [TablePolicy(np.zeros(48, int))], [Run(0, 0, 2)], 0)[0].tolist() == [-7.0, -7.0]
+    policy, two = TablePolicy(np.zeros(48, int)), EpisodeRange(0, 0, 2)
+    assert episode_returns(task, [policy], [two], 0)[0].tolist() == [-7.0, -7.0]
     short = GymTask("CliffWalking-v1", {"max_episode_steps": 4}, gamma=1.0, horizon=7)
-    assert episode_returns(short, [TablePolicy(np.zeros(48, int))], [Run(0, 0, 2)], 0)[0].tolist() == [-4.0, -4.0]
+    assert episode_returns(short, [policy], [two], 0)[0].tolist() == [-4.0, -4.0]
 
 
 WRONG = {
@@ -160,13 +164,13 @@ WRONG = {
 def test_actions_that_do_not_fit_are_refused_by_name(task, wrong):
     sentence = r"^.*CartPole.*: policies\[0\], FunctionPolicy\(.*\) gave .* must be one of Discrete\(2\) for each"
     with pytest.raises(InvalidInputError, match=sentence):
-        episode_returns(task, [FunctionPolicy(WRONG[wrong])], [Run(0, 0, 2)], 0)
+        episode_returns(task, [FunctionPolicy(WRONG[wrong])], [EpisodeRange(0, 0, 2)], 0)
 
 
 def test_continuous_actions_must_be_finite():
     policy = FunctionPolicy(lambda o: np.array([np.nan]))
     with pytest.raises(InvalidInputError, match=r"must be one of Box\(-2.0, 2.0, \(1,\), float32\) for each"):
-        episode_returns(PENDULUM, [policy], [Run(0, 0, 1)], 0)
+        episode_returns(PENDULUM, [policy], [EpisodeRange(0, 0, 1)], 0)
 
 
 def test_observations_that_are_no_arrays_reach_functions_as_they_are():
@@ -181,11 +185,11 @@ def test_observations_that_are_no_arrays_reach_functions_as_they_are():
             return {"place": 2, "speed": np.zeros(2, np.float32)}, float(action), False, False, {}
 
     task = GymTask(Named, horizon=2, gamma=0.5)
-    found = episode_returns(task, [FunctionPolicy(lambda o: o["place"])], [Run(0, 0, 1)], 0)
+    found = episode_returns(task, [FunctionPolicy(lambda o: o["place"])], [EpisodeRange(0, 0, 1)], 0)
     assert found[0].tolist() == [1 + 0.5 * 2]
 
 
 def test_a_model_without_a_horizon_is_refused(rng):
     task = TabularMDP(**reference.random_arrays(rng, 6, 3, None), gamma=0.9)
     with pytest.raises(InvalidInputError, match="has no horizon, must have one"):
-        episode_returns(task, [TablePolicy(solve(task).policy)], [Run(0, 0, 1)], 0)
+        episode_returns(task, [TablePolicy(solve(task).policy)], [EpisodeRange(0, 0, 1)], 0)

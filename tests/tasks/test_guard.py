@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pastmaster import GymTask, InvalidInputError, Repository, TaskError, transfer
-from pastmaster.estimation import Run, episode_returns, estimate_values
+from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import FunctionPolicy, NetworkPolicy
 from pastmaster.reuse import FixedPolicy
 from pastmaster.tasks.guard import Watch, watched
@@ -25,7 +25,7 @@ def walk(fault: str, **settings) -> GymTask:
 
 
 def play(task: GymTask) -> None:
-    episode_returns(task, [FunctionPolicy(lambda observation: 1)], [Run(0, 0, 3)], 7)
+    episode_returns(task, [FunctionPolicy(lambda observation: 1)], [EpisodeRange(0, 0, 3)], 7)
 
 
 def meet(task: GymTask) -> None:
@@ -46,7 +46,7 @@ def test_whatever_an_environment_does_wrong_is_told_by_name(fault, use):
 
 def test_a_walk_without_a_fault_is_played():
     task = walk("")
-    returns = episode_returns(task, [FunctionPolicy(lambda observation: 1)], [Run(0, 0, 3)], 7)[0]
+    returns = episode_returns(task, [FunctionPolicy(lambda observation: 1)], [EpisodeRange(0, 0, 3)], 7)[0]
     assert returns.tolist() == pytest.approx([0.5 * sum(task.gamma**k for k in range(5))] * 3)
     meet(task)
     value(task)
@@ -164,11 +164,13 @@ def test_what_is_no_environments_fault_is_raised_as_it_is():
         raise ArithmeticError("the policy's own")
 
     with pytest.raises(ArithmeticError, match="the policy's own"):
-        episode_returns(walk(""), [FunctionPolicy(broken)], [Run(0, 0, 1)], 0)
+        episode_returns(walk(""), [FunctionPolicy(broken)], [EpisodeRange(0, 0, 1)], 0)
 
 
 def test_without_a_limit_nothing_runs_on_another_thread():
     seen = []
     task = GymTask(WALK, time_limit=None)
-    episode_returns(task, [FunctionPolicy(lambda o: seen.append(threading.current_thread()) or 0)], [Run(0, 0, 1)], 0)
+    episode_returns(
+        task, [FunctionPolicy(lambda o: seen.append(threading.current_thread()) or 0)], [EpisodeRange(0, 0, 1)], 0
+    )
     assert set(seen) == {threading.current_thread()}

@@ -9,7 +9,7 @@ import pytest
 import reference
 
 from pastmaster import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
-from pastmaster.estimation import Run, episode_returns, estimate_values
+from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import NetworkPolicy
 from pastmaster.repository.records import task_row
 from pastmaster.values import task_bounds
@@ -240,7 +240,7 @@ def test_a_vector_environment_that_hangs_is_told(clock):
         task = GymTask("NeverResets-v0", time_limit=0.3)
         policy = NetworkPolicy([([[1]], [0])], head="clip", low=[-1], high=[1])
         with pytest.raises(TaskError, match=r"NeverResets-v0: reset has not returned for 0\.3 seconds"):
-            episode_returns(task, [policy], [Run(0, 0, 2)], 0)
+            episode_returns(task, [policy], [EpisodeRange(0, 0, 2)], 0)
     finally:
         del gym.registry["NeverResets-v0"]
 

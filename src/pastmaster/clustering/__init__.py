@@ -3,17 +3,21 @@
 from pastmaster.clustering import mhav
 from pastmaster.clustering.bound import LowerBound, cost_lower_bound
 from pastmaster.clustering.by_episodes import Sensitivity, sensitivity
-from pastmaster.clustering.cost import clustering_cost, regret_bound
+from pastmaster.clustering.chain import Chain
+from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.exhaustive import exhaustive_clustering
 from pastmaster.clustering.greedy import greedy_clustering
 from pastmaster.clustering.partition import Assignment, Clustering, Covered, assign
+from pastmaster.clustering.question import Question, clustering_cost
 from pastmaster.clustering.search import search_clusterings
 
 __all__ = [
     "Assignment",
+    "Chain",
     "Clustering",
     "Covered",
     "LowerBound",
+    "Question",
     "Sensitivity",
     "assign",
     "clustering_cost",

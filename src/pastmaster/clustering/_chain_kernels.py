@@ -85,7 +85,7 @@ def propose(state, theta, log_factorial, rng):
 
 @kernel
 def walk(
-    state, trial, distance, directed, kind, size_cost, ladder, weights, theta, chances, log_factorial,
+    state, move, distance, directed, kind, size_cost, ladder, weights, theta, chances, log_factorial,
     rung, iterations, rng, best, best_cost, record,
 ):  # fmt: skip
     """``iterations`` steps of the chain from (rung, state); returns the rung and the best cost, its labels in ``best``.
@@ -102,10 +102,10 @@ def walk(
             source, target, k, ratio = propose(state, theta, log_factorial, rng)
             record[1, rung] += 1.0
             if k > 0:
-                new_cost = cost_after(state, trial, source, target, k, distance, directed, kind, size_cost)
+                new_cost = cost_after(state, move, source, target, k, distance, directed, kind, size_cost)
                 accept = ladder[rung] * (cost - new_cost) + ratio
                 if accept >= 0.0 or rng.random() < np.exp(accept):
-                    make_move(state, trial, source, target, k, directed)
+                    make_move(state, move, source, target, k, directed)
                     cost = cost_of(state, size_cost, kind)
                     record[2, rung] += 1.0
                     if cost < best_cost:
@@ -117,16 +117,16 @@ def walk(
 
 
 @inlined
-def cost_after(state, trial, source, target, k, distance, directed, kind, size_cost):
-    """The cost if the first k members of ``source`` moved to ``target``; ``trial`` then holds the move."""
-    try_move(state, trial, source, target, k, distance, directed, kind)
+def cost_after(state, move, source, target, k, distance, directed, kind, size_cost):
+    """The cost if the first k members of ``source`` moved to ``target``; ``move`` then holds that."""
+    try_move(state, move, source, target, k, distance, directed, kind)
     c = state.counts[0]
     after = c + (1 if target < 0 else 0) - (1 if state.size[source] == k else 0)
     total = 0.0
     for place in range(c):
         r = state.rows[place]
-        spread = trial.result[1] if r == source else trial.result[3] if r == target else state.spread[r]
+        spread = move.result[1] if r == source else move.result[3] if r == target else state.spread[r]
         total = max(total, spread) if kind == WORST else total + spread
     if target < 0:
-        total = max(total, trial.result[3]) if kind == WORST else total + trial.result[3]
+        total = max(total, move.result[3]) if kind == WORST else total + move.result[3]
     return size_cost[after] + (total if kind == WORST else total / len(state.label))

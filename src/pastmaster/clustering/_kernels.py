@@ -42,7 +42,7 @@ class State(NamedTuple):
     far_member: Any
 
 
-class Trial(NamedTuple):
+class Move(NamedTuple):
     """Where a move is worked out before it is made: the new far values of the cell left and of the cell joined."""
 
     left_value: Any
@@ -65,10 +65,10 @@ def new_state(n_tasks: int, n_columns: int, directed: bool) -> State:
     )  # fmt: skip
 
 
-def new_trial(n_tasks: int, n_columns: int) -> Trial:
+def new_move(n_tasks: int, n_columns: int) -> Move:
     """Room to work out a move."""
     width = max(n_tasks, n_columns)
-    return Trial(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
+    return Move(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
 
 
 @kernel
@@ -134,21 +134,21 @@ def bring_forward(state, r, i, place):
 
 
 @inlined
-def try_move(state, trial, source, target, k, distance, directed, kind):
-    """Work out moving the first k members of ``source`` to ``target`` (-1: a new cell), into ``trial``."""
+def try_move(state, move, source, target, k, distance, directed, kind):
+    """Work out moving the first k members of ``source`` to ``target`` (-1: a new cell), into ``move``."""
     n_left = state.size[source] - k
     n_joined = k if target < 0 else state.size[target] + k
     if directed:
-        leave_directed(state, trial, source, k, distance)
-        join_directed(state, trial, source, target, k, distance)
+        leave_directed(state, move, source, k, distance)
+        join_directed(state, move, source, target, k, distance)
         n_values = distance.shape[1]
-        summarise(trial.left_value[:n_values], n_left, kind, trial.result[:2])
-        summarise(trial.joined_value[:n_values], n_joined, kind, trial.result[2:])
+        summarise(move.left_value[:n_values], n_left, kind, move.result[:2])
+        summarise(move.joined_value[:n_values], n_joined, kind, move.result[2:])
     else:
-        leave(state, trial, source, k, distance)
-        join(state, trial, source, target, k, distance)
-        summarise(trial.left_value[:n_left], n_left, kind, trial.result[:2])
-        summarise(trial.joined_value[:n_joined], n_joined, kind, trial.result[2:])
+        leave(state, move, source, k, distance)
+        join(state, move, source, target, k, distance)
+        summarise(move.left_value[:n_left], n_left, kind, move.result[:2])
+        summarise(move.joined_value[:n_joined], n_joined, kind, move.result[2:])
 
 
 @inlined
@@ -165,7 +165,7 @@ def summarise(values, n_members, kind, result):
 
 
 @inlined
-def leave(state, trial, source, k, distance):
+def leave(state, move, source, k, distance):
     """Eccentricities of the members that stay when the first k of ``source`` go."""
     size = state.size[source]
     members = state.cells[source, :size]
@@ -179,16 +179,16 @@ def leave(state, trial, source, k, distance):
                 gap = row[members[other]]
                 if gap > value:
                     value, member = gap, members[other]
-        trial.left_value[place - k], trial.left_member[place - k] = value, member
+        move.left_value[place - k], move.left_member[place - k] = value, member
 
 
 @inlined
-def join(state, trial, source, target, k, distance):
+def join(state, move, source, target, k, distance):
     """Eccentricities in ``target`` with the first k members of ``source``: the old members first, then the new."""
     size = 0 if target < 0 else state.size[target]
     for place in range(size):
         i = state.cells[target, place]
-        trial.joined_value[place], trial.joined_member[place] = state.far_value[0, i], state.far_member[0, i]
+        move.joined_value[place], move.joined_member[place] = state.far_value[0, i], state.far_member[0, i]
     for new in range(k):
         s = state.cells[source, new]
         row = distance[s]
@@ -196,19 +196,19 @@ def join(state, trial, source, target, k, distance):
         for place in range(size):
             i = state.cells[target, place]
             gap = row[i]
-            if gap > trial.joined_value[place]:
-                trial.joined_value[place], trial.joined_member[place] = gap, s
+            if gap > move.joined_value[place]:
+                move.joined_value[place], move.joined_member[place] = gap, s
             if gap > value:
                 value, member = gap, i
         for other in range(k):
             gap = row[state.cells[source, other]]
             if gap > value:
                 value, member = gap, state.cells[source, other]
-        trial.joined_value[size + new], trial.joined_member[size + new] = value, member
+        move.joined_value[size + new], move.joined_member[size + new] = value, member
 
 
 @kernel
-def leave_directed(state, trial, source, k, distance):
+def leave_directed(state, move, source, k, distance):
     """Column maxima of ``source`` without its first k members."""
     size = state.size[source]
     members = state.cells[source, :size]
@@ -220,25 +220,25 @@ def leave_directed(state, trial, source, k, distance):
                 gap = distance[members[place], j]
                 if gap > value:
                     value, member = gap, members[place]
-        trial.left_value[j], trial.left_member[j] = value, member
+        move.left_value[j], move.left_member[j] = value, member
 
 
 @kernel
-def join_directed(state, trial, source, target, k, distance):
+def join_directed(state, move, source, target, k, distance):
     """Column maxima of ``target`` with the first k members of ``source``."""
     for j in range(distance.shape[1]):
-        trial.joined_value[j] = -1.0 if target < 0 else state.far_value[target, j]
-        trial.joined_member[j] = -1 if target < 0 else state.far_member[target, j]
+        move.joined_value[j] = -1.0 if target < 0 else state.far_value[target, j]
+        move.joined_member[j] = -1 if target < 0 else state.far_member[target, j]
     for new in range(k):
         s = state.cells[source, new]
         for j in range(distance.shape[1]):
-            if distance[s, j] > trial.joined_value[j]:
-                trial.joined_value[j], trial.joined_member[j] = distance[s, j], s
+            if distance[s, j] > move.joined_value[j]:
+                move.joined_value[j], move.joined_member[j] = distance[s, j], s
 
 
 @kernel
-def make_move(state, trial, source, target, k, directed):
-    """Make the move that ``trial`` holds."""
+def make_move(state, move, source, target, k, directed):
+    """Make the ``move``."""
     if target < 0:
         target = state.rows[state.counts[0]]
         state.counts[0] += 1
@@ -252,19 +252,19 @@ def make_move(state, trial, source, target, k, directed):
         state.cells[source, place], state.slot[i] = i, place
     state.size[target], state.size[source] = size + k, n_left
     if directed:
-        overwrite(state.far_value[source], trial.left_value)
-        overwrite(state.far_member[source], trial.left_member)
-        overwrite(state.far_value[target], trial.joined_value)
-        overwrite(state.far_member[target], trial.joined_member)
+        overwrite(state.far_value[source], move.left_value)
+        overwrite(state.far_member[source], move.left_member)
+        overwrite(state.far_value[target], move.joined_value)
+        overwrite(state.far_member[target], move.joined_member)
     else:
         for place in range(n_left):
             i = state.cells[source, place]
-            state.far_value[0, i], state.far_member[0, i] = trial.left_value[place], trial.left_member[place]
+            state.far_value[0, i], state.far_member[0, i] = move.left_value[place], move.left_member[place]
         for place in range(size + k):
             i = state.cells[target, place]
-            state.far_value[0, i], state.far_member[0, i] = trial.joined_value[place], trial.joined_member[place]
-    state.radius[source], state.spread[source] = trial.result[0], trial.result[1]
-    state.radius[target], state.spread[target] = trial.result[2], trial.result[3]
+            state.far_value[0, i], state.far_member[0, i] = move.joined_value[place], move.joined_member[place]
+    state.radius[source], state.spread[source] = move.result[0], move.result[1]
+    state.radius[target], state.spread[target] = move.result[2], move.result[3]
     if n_left == 0:
         state.counts[0] -= 1
         last, place = state.rows[state.counts[0]], state.where[source]

@@ -32,13 +32,13 @@ def threshold_labels(distance, order, threshold, directed):
 
 
 @kernel
-def cost_alone(state, trial, source, target, distance, directed, kind, size_cost):
-    """The cost if the first member of ``source`` moved to ``target``; ``trial`` then holds the move."""
-    return cost_after(state, trial, source, target, np.int64(1), distance, directed, kind, size_cost)
+def cost_alone(state, move, source, target, distance, directed, kind, size_cost):
+    """The cost if the first member of ``source`` moved to ``target``; ``move`` then holds that."""
+    return cost_after(state, move, source, target, np.int64(1), distance, directed, kind, size_cost)
 
 
 @kernel
-def descend(state, trial, distance, directed, kind, size_cost):
+def descend(state, move, distance, directed, kind, size_cost):
     """Move single tasks to the cell, or the new cell, that lowers the cost most, until none does; returns the cost."""
     cost = cost_of(state, size_cost, kind)
     improved = True
@@ -53,12 +53,12 @@ def descend(state, trial, distance, directed, kind, size_cost):
                 target = np.int64(state.rows[place] if place < c else -1)
                 if target == source or (target < 0 and state.size[source] == 1):
                     continue
-                new_cost = cost_alone(state, trial, source, target, distance, directed, kind, size_cost)
+                new_cost = cost_alone(state, move, source, target, distance, directed, kind, size_cost)
                 if new_cost < best_cost:
                     best_target, best_cost = target, new_cost
             if best_target != source:
-                cost_alone(state, trial, source, best_target, distance, directed, kind, size_cost)
-                make_move(state, trial, source, best_target, np.int64(1), directed)
+                cost_alone(state, move, source, best_target, distance, directed, kind, size_cost)
+                make_move(state, move, source, best_target, np.int64(1), directed)
                 cost = cost_of(state, size_cost, kind)
                 improved = True
     return cost

@@ -26,13 +26,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, sealed
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.checks import within
 from pastmaster.clustering import _bound_kernels as kernels
-from pastmaster.clustering._kernels import AVERAGE
-from pastmaster.clustering.cost import canonical_labels, check_setting, checked_distance, regret_bound
-from pastmaster.clustering.greedy import descended
+from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.partition import relative_gap
-from pastmaster.errors import InvalidInputError
+from pastmaster.clustering.programs import pair_program
+from pastmaster.clustering.question import Problem, Question
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
@@ -43,17 +43,25 @@ MAX_VARIABLES = 400_000  # larger integer programs are not tried
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LowerBound:
-    """No clustering costs less than ``value``; ``possible_c`` are the numbers of cells not ruled out.
+    """A cost that no clustering can beat.
 
-    ``by_c[c]`` bounds clusterings into c cells (by_c[0] is infinite). ``cost`` is the best cost known while bounding,
-    ``labels`` a clustering that has it.
+    Attributes
+    ----------
+    value : float
+        No clustering costs less.
+    possible_c : tuple of int
+        The numbers of cells that are not ruled out.
+    by_c : ndarray
+        by_c[c] bounds clusterings into c cells [N + 1]; by_c[0] is infinite.
+    cost, labels
+        The best cost known, and a clustering that has it.
     """
 
     value: float
     possible_c: tuple[int, ...]
     by_c: FloatArray
     cost: float
-    labels: npt.NDArray[np.int32]
+    labels: IntArray
 
     @property
     def gap(self) -> float:
@@ -74,33 +82,44 @@ def cost_lower_bound(
     labels: npt.ArrayLike | None = None,
     time_limit: float = 30.0,
 ) -> LowerBound:
-    """Bound the cost (kind "average") of every clustering from below, within about ``time_limit`` seconds.
+    """Bound the cost (kind "average") of every clustering from below.
 
-    ``labels`` may give a clustering already known: the better it is, the more can be ruled out.
+    Parameters
+    ----------
+    distance, episodes, span, directed
+        As for ``search_clusterings``.
+    labels : array_like, optional
+        A clustering already known [N]: the better it is, the more can be ruled out.
+    time_limit : float
+        About how many seconds to take.
+
+    Returns
+    -------
+    LowerBound
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
+
+    Examples
+    --------
+    >>> bound = cost_lower_bound([[0, 1, 9], [1, 0, 9], [9, 9, 0]], episodes=100, span=10.0)
+    >>> round(bound.value, 3), bound.possible_c
+    (5.426, (2,))
     """
-    matrix = checked_distance("cost_lower_bound", distance, directed)
-    check_setting("cost_lower_bound", episodes, span)
-    if not (np.isfinite(time_limit) and time_limit >= 0):
-        raise InvalidInputError(f"cost_lower_bound: time_limit is {time_limit!r}, must be a number of seconds")
-    known = np.zeros(len(matrix), np.int32)
-    if labels is not None:
-        known = canonical_labels("cost_lower_bound", labels, len(matrix))
-    size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
-    return bound_costs(matrix, size_cost, directed, known, time_limit)
+    caller = "cost_lower_bound"
+    check_setting(caller, episodes, span)
+    problem = Question(episodes, span, directed=directed).about(caller, distance)
+    seconds = within(caller, "time_limit", time_limit, 0.0, math.inf)
+    known = np.zeros(problem.n_tasks, np.int32) if labels is None else problem.labels(caller, labels)
+    return bounded(problem, known, seconds)
 
 
-def bound_costs(
-    distance: FloatArray,
-    size_cost: FloatArray,
-    directed: bool,
-    labels: npt.NDArray[np.int32],
-    time_limit: float,
-    counts: range | None = None,
-) -> LowerBound:
-    """The bound for any cost of the number of cells, size_cost [N + 1]; ``counts`` limits which are looked at."""
-    deadline = time.perf_counter() + time_limit
-    search = _Bounding(distance, size_cost, directed, labels)
-    counts = counts or range(1, len(distance) + 1)
+def bounded(problem: Problem, labels: IntArray, seconds: float) -> LowerBound:
+    """The bound for any cost of the number of cells."""
+    deadline = time.perf_counter() + seconds
+    search, counts = _Bounding(problem, labels), problem.question.counts(problem.n_tasks)
     for iterations, fresh in ((ROUND, False), (ROUND, True), (5 * ROUND, False)):
         for c in search.possible(counts):
             search.raise_prices(c, iterations, fresh, deadline)
@@ -119,9 +138,9 @@ class _Pairs(NamedTuple):
     """Every pair (centre, radius) that can matter: distances in rising order, and one entry to a distinct radius."""
 
     near: FloatArray
-    order: npt.NDArray[np.int32]
-    first: npt.NDArray[np.int64]
-    centre: npt.NDArray[np.int64]
+    order: IntArray
+    first: LongArray
+    centre: LongArray
     radius: FloatArray
 
 
@@ -138,14 +157,12 @@ def _pairs_of(distance: FloatArray) -> _Pairs:
 class _Bounding:
     """The bounds found so far, the best clustering known, and the prices that gave each bound."""
 
-    def __init__(
-        self, distance: FloatArray, size_cost: FloatArray, directed: bool, labels: npt.NDArray[np.int32]
-    ) -> None:
-        self.distance, self.size_cost, self.directed = distance, size_cost, directed
-        self.pairs = _pairs_of(distance)
-        self.n_tasks = len(distance)
-        self.labels, self.cost = descended(distance, labels, directed, size_cost, AVERAGE)
-        self.by_c = size_cost.copy()
+    def __init__(self, problem: Problem, labels: IntArray) -> None:
+        self.problem, self.distance, self.size_cost = problem, problem.distance, problem.size_cost
+        self.n_tasks, self.symmetric = problem.n_tasks, not problem.directed
+        self.pairs = _pairs_of(problem.distance)
+        self.labels, self.cost = problem.descended(labels)
+        self.by_c = self.size_cost.copy()
         self.by_c[0] = np.inf
         self.prices: dict[int, FloatArray] = {}
 
@@ -164,7 +181,7 @@ class _Bounding:
         while done < iterations and (done == 0 or time.perf_counter() < deadline):
             steps = min(iterations - done, max(1, SLICE // len(self.pairs.radius)))
             _, cheapest = kernels.ascend(
-                *self.pairs, self.distance, not self.directed, c, max(target, 0.0), u, steps, labels, cheapest
+                *self.pairs, self.distance, self.symmetric, c, max(target, 0.0), u, steps, labels, cheapest
             )
             done += steps
         self._offer(labels)
@@ -177,8 +194,8 @@ class _Bounding:
         """g(c) + (sum of prices + c least worths) / N for every c, rounded down: prices bound them all at once."""
         near, order, first, _, _ = self.pairs
         worth = np.empty(len(self.pairs.radius))
-        kernels.price(near, order, first, u, not self.directed, worth)
-        least = np.sort(worth if self.directed else np.minimum.reduceat(worth, first[:-1]))[: self.n_tasks]
+        kernels.price(near, order, first, u, self.symmetric, worth)
+        least = np.sort(np.minimum.reduceat(worth, first[:-1]) if self.symmetric else worth)[: self.n_tasks]
         counts = np.arange(self.n_tasks + 1)
         totals = np.zeros(self.n_tasks + 1)
         totals[1 : len(least) + 1] = np.cumsum(least)
@@ -200,24 +217,22 @@ class _Bounding:
         if sum(sizes) + len(keep) > MAX_VARIABLES:
             return
         members = [np.flatnonzero(self.distance[:, centre[p]] <= radius[p]) for p in keep]
-        bound, labels = integer_program(
-            self.pairs.centre[keep], self.pairs.radius[keep], members, self.n_tasks, c, not self.directed, seconds
-        )
+        bound, labels = pair_program(centre[keep], radius[keep], members, self.n_tasks, c, self.symmetric, seconds)
         if labels is not None:
             self._offer(labels)
         charge = HIGHS_TOLERANCE * (self.prices[c].sum() + c * radius[keep].max(initial=0.0))
         limit = np.nextafter(self.cost, np.inf)  # pairs left out take part only in clusterings that cost more
         self.by_c[c] = max(self.by_c[c], min(limit, self.size_cost[c] + (bound - charge) / self.n_tasks))
 
-    def _surviving(self, c: int) -> npt.NDArray[np.int64]:
+    def _surviving(self, c: int) -> LongArray:
         """The pairs whose inclusion does not by itself lift the bound above the best cost."""
         near, order, first, centre, radius = self.pairs
-        u, worth, symmetric = self.prices[c], np.empty(len(radius)), not self.directed
-        kernels.price(near, order, first, u, symmetric, worth)
+        u, worth = self.prices[c], np.empty(len(radius))
+        kernels.price(near, order, first, u, self.symmetric, worth)
         chosen = np.empty(min(c, len(worth)), np.int64)
-        total = u.sum() + kernels.least(worth, first, symmetric, c, chosen)
+        total = u.sum() + kernels.least(worth, first, self.symmetric, c, chosen)
         replaced = np.full(len(worth), worth[chosen].max())
-        if symmetric:
+        if self.symmetric:
             for p in chosen:  # another radius at a chosen centre takes the place of the chosen one
                 replaced[centre == centre[p]] = worth[p]
         replaced[chosen] = worth[chosen]
@@ -225,66 +240,8 @@ class _Bounding:
         room = self.n_tasks * (self.cost - self.size_cost[c]) + slack
         return np.flatnonzero(total - replaced + worth <= room)
 
-    def _offer(self, labels: npt.NDArray[np.int32]) -> None:
+    def _offer(self, labels: IntArray) -> None:
         """Mend a clustering by descent and keep it if it is the best so far."""
-        labels, cost = descended(self.distance, labels, self.directed, self.size_cost, AVERAGE)
+        labels, cost = self.problem.descended(labels)
         if cost < self.cost:
             self.labels, self.cost = labels, cost
-
-
-def integer_program(
-    centre: npt.NDArray[np.int64],
-    radius: FloatArray,
-    members: list[npt.NDArray[np.int64]],
-    n_tasks: int,
-    c: int,
-    symmetric: bool,
-    seconds: float,
-) -> tuple[float, npt.NDArray[np.int32] | None]:
-    """min sum_i radius paid, with y_p: pair p is used, x_ip <= y_p: task i joins it. Returns a bound and labels.
-
-    Every task joins a pair, c pairs are used; symmetric: a used pair holds its centre and a centre serves once.
-    The bound is infinite if there is no such clustering.
-    """
-    from scipy import optimize, sparse
-
-    n_pairs, pair = len(centre), np.repeat(np.arange(len(centre)), [len(m) for m in members])
-    task = np.concatenate([*members, np.empty(0, np.int64)]).astype(np.int64)
-    n_joins, n_variables = len(task), n_pairs + len(task)
-    if n_pairs == 0:
-        return np.inf, None
-    join = n_pairs + np.arange(n_joins)
-
-    def rows(n_rows: int, *entries: tuple[npt.ArrayLike, npt.ArrayLike, float]) -> sparse.csr_array:
-        row, column, value = zip(*((r, k, np.full(np.size(r), v)) for r, k, v in entries), strict=True)
-        table = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
-        return sparse.csr_array(table, shape=(n_rows, n_variables))
-
-    every, used = np.arange(n_joins), np.arange(n_pairs)
-    constraints = [
-        optimize.LinearConstraint(rows(n_tasks, (task, join, 1.0)), 1.0, np.inf),
-        optimize.LinearConstraint(rows(n_joins, (every, join, 1.0), (every, pair, -1.0)), -np.inf, 0.0),
-        optimize.LinearConstraint(rows(1, (np.zeros(n_pairs, int), used, 1.0)), min(c, n_pairs), c),
-    ]
-    if symmetric:
-        own = join[task == centre[pair]]
-        constraints.append(optimize.LinearConstraint(rows(n_pairs, (used, own, 1.0), (used, used, -1.0)), 0.0, 0.0))
-        constraints.append(optimize.LinearConstraint(rows(int(centre.max()) + 1, (centre, used, 1.0)), -np.inf, 1.0))
-    unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))  # HiGHS's tolerances are absolute
-    result = optimize.milp(
-        np.concatenate([np.zeros(n_pairs), radius[pair] / unit]),
-        constraints=constraints,
-        integrality=np.concatenate([np.ones(n_pairs), np.zeros(n_joins)]),
-        bounds=optimize.Bounds(0.0, 1.0),
-        options={"time_limit": max(seconds, 0.1), "mip_rel_gap": 1e-9},
-    )
-    if result.status == 2:  # infeasible
-        return np.inf, None
-    labels = None
-    if result.x is not None:
-        labels = np.zeros(n_tasks, np.int32)
-        by_share = np.argsort(result.x[join], kind="stable")
-        labels[task[by_share]] = pair[by_share]  # the largest share of a task is written last
-    bound = result.mip_dual_bound
-    known = result.status in (0, 1) and bound is not None and np.isfinite(bound)
-    return (unit * float(bound) if known else -np.inf), labels

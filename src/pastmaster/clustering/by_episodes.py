@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.arrays import FloatArray, LongArray
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.search import search_clusterings
 from pastmaster.errors import InvalidInputError
@@ -16,9 +17,19 @@ from pastmaster.errors import InvalidInputError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """The best clustering for each number of episodes and span: ``clusterings[i][j]`` for episodes[i] and spans[j].
+    """The best clustering for each number of episodes and each span.
 
-    ``kept_share`` [M] is the share of settings in which a policy is kept; ``always_kept`` those kept in all.
+    Attributes
+    ----------
+    episodes, spans : tuple of float
+    clusterings : tuple of tuple of Clustering
+        ``clusterings[i][j]`` is for episodes[i] and spans[j].
+    n_clusters : ndarray
+        The number of cells in each setting [episodes, spans].
+    kept_share : ndarray
+        The share of settings in which each policy is kept [M].
+    always_kept : ndarray
+        The policies kept in all settings.
     """
 
     episodes: tuple[float, ...]
@@ -26,12 +37,11 @@ class Sensitivity:
     clusterings: tuple[tuple[Clustering, ...], ...]
 
     @property
-    def n_clusters(self) -> npt.NDArray[np.int64]:
-        """The number of cells in each setting [episodes, spans]."""
+    def n_clusters(self) -> LongArray:
         return np.array([[found.n_clusters for found in row] for row in self.clusterings])
 
     @property
-    def kept_share(self) -> npt.NDArray[np.float64]:
+    def kept_share(self) -> FloatArray:
         found = [clustering for row in self.clusterings for clustering in row]
         counts = np.zeros(found[0].distance.shape[1])
         for clustering in found:
@@ -39,7 +49,7 @@ class Sensitivity:
         return counts / len(found)
 
     @property
-    def always_kept(self) -> npt.NDArray[np.int64]:
+    def always_kept(self) -> LongArray:
         return np.flatnonzero(self.kept_share == 1)
 
     def __repr__(self) -> str:
@@ -58,7 +68,32 @@ def sensitivity(
     rng: np.random.Generator,
     **settings: Any,
 ) -> Sensitivity:
-    """Cluster for every pair of ``episodes`` and ``spans``; ``settings`` go to ``search_clusterings``."""
+    """How the kept policies change with the number of episodes and the span.
+
+    Parameters
+    ----------
+    distance, rng
+        As for ``search_clusterings``.
+    episodes, spans : sequence of float
+        Every pair of them is clustered for.
+    **settings
+        Further arguments of ``search_clusterings``.
+
+    Returns
+    -------
+    Sensitivity
+
+    Raises
+    ------
+    InvalidInputError
+        If ``episodes`` or ``spans`` is empty, or an argument does not fit.
+
+    Examples
+    --------
+    >>> distance, rng = [[0, 1, 9], [1, 0, 9], [9, 9, 0]], np.random.default_rng(0)
+    >>> sensitivity(distance, episodes=[10, 1_000], spans=[10.0], rng=rng, restarts=2, iterations=500)
+    Sensitivity(2 settings, 2 to 3 policies kept, 2 always: 0, 2)
+    """
     if not len(episodes) or not len(spans):
         raise InvalidInputError("sensitivity: episodes and spans must each hold at least one number")
     streams = iter(rng.spawn(len(episodes) * len(spans)))

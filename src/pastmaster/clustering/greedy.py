@@ -1,21 +1,15 @@
-"""Clusterings made without a search: a threshold scan, and descent from any start."""
+"""Clusterings made without a search: a threshold scan."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray
-from pastmaster.clustering import _kernels as kernels, _local_kernels as local
-from pastmaster.clustering.cost import (
-    canonical_labels,
-    check_setting,
-    checked_distance,
-    filled,
-    partition_cost,
-    regret_bound,
-)
+from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.clustering import _local_kernels as local
+from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.partition import Clustering
+from pastmaster.clustering.question import Problem, Question
 from pastmaster.errors import InvalidInputError
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
@@ -31,20 +25,42 @@ def greedy_clustering(
     directed: bool = False,
     thresholds: npt.ArrayLike | None = None,
 ) -> Clustering:
-    """The paper's baseline: for each threshold, seed cells in random order with all tasks in reach; keep the cheapest.
+    """The paper's baseline: the cheapest of the clusterings that one threshold each makes.
 
-    By default the thresholds are the distances themselves, or 256 quantiles of them where there are more.
+    For a threshold, tasks in random order seed cells, and each takes all tasks within the threshold that are free.
+
+    Parameters
+    ----------
+    distance, episodes, span, directed
+        As for ``search_clusterings``.
+    rng : numpy.random.Generator
+        Draws the orders.
+    thresholds : array_like, optional
+        By default the distances themselves, or 256 quantiles of them where there are more.
+
+    Returns
+    -------
+    Clustering
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
+
+    Examples
+    --------
+    >>> distance = [[0, 1, 9], [1, 0, 9], [9, 9, 0]]
+    >>> greedy_clustering(distance, episodes=10_000, span=10.0, rng=np.random.default_rng(0)).labels
+    array([0, 1, 2], dtype=int32)
     """
-    matrix = checked_distance("greedy_clustering", distance, directed)
     check_setting("greedy_clustering", episodes, span)
-    levels = default_thresholds(matrix) if thresholds is None else np.asarray(thresholds, np.float64)
+    problem = Question(episodes, span, directed=directed).about("greedy_clustering", distance)
+    levels = default_thresholds(problem.distance) if thresholds is None else np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not len(levels) or not (levels >= 0).all():
         raise InvalidInputError(
             "greedy_clustering: thresholds must be a list of at least one number that is at least 0"
         )
-    size_cost = regret_bound(np.arange(len(matrix) + 1), episodes, span)
-    labels = greedy_labels(matrix, size_cost, kernels.AVERAGE, directed, levels, rng)
-    return Clustering.from_labels(matrix, labels, episodes=episodes, span=span, directed=directed)
+    return Clustering.of(problem, greedy_labels(problem, levels, rng))
 
 
 def default_thresholds(distance: FloatArray) -> FloatArray:
@@ -54,30 +70,13 @@ def default_thresholds(distance: FloatArray) -> FloatArray:
     return levels if len(levels) <= most else np.quantile(levels, np.linspace(0, 1, most))
 
 
-def greedy_labels(
-    distance: FloatArray,
-    size_cost: FloatArray,
-    kind_index: int,
-    directed: bool,
-    thresholds: FloatArray,
-    rng: np.random.Generator,
-) -> npt.NDArray[np.int32]:
-    """The cheapest threshold clustering under any cost of the number of cells."""
-    best, best_cost = np.zeros(len(distance), np.int32), np.inf
+def greedy_labels(problem: Problem, thresholds: FloatArray, rng: np.random.Generator) -> IntArray:
+    """The cheapest threshold clustering."""
+    best, best_cost = np.zeros(problem.n_tasks, np.int32), np.inf
     for threshold in thresholds:
-        labels = local.threshold_labels(distance, rng.permutation(len(distance)), threshold, directed)
-        cost = partition_cost(distance, labels, directed, kind_index, size_cost)
+        order = rng.permutation(problem.n_tasks)
+        labels = local.threshold_labels(problem.distance, order, threshold, problem.directed)
+        cost = problem.cost(labels)
         if cost < best_cost:
             best, best_cost = labels, cost
     return best
-
-
-def descended(
-    distance: FloatArray, labels: npt.NDArray[np.int32], directed: bool, size_cost: FloatArray, kind_index: int
-) -> tuple[npt.NDArray[np.int32], float]:
-    """A partition after moving single tasks while that lowers the cost, and its cost."""
-    labels = canonical_labels("descended", labels, len(distance))
-    state = filled(distance, labels, directed, kind_index)
-    trial = kernels.new_trial(*distance.shape)
-    cost = local.descend(state, trial, distance, directed, kind_index, size_cost)
-    return canonical_labels("descended", state.label, len(distance)), float(cost)

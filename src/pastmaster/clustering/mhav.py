@@ -21,8 +21,10 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray
-from pastmaster.clustering._chain_kernels import log_ladder_ratio
+from pastmaster.arrays import FloatArray, LongArray
+from pastmaster.checks import whole
+from pastmaster.clustering._chain_kernels import ladder_step
+from pastmaster.clustering.chain import check_chances, checked_ladder
 from pastmaster.errors import InvalidInputError
 
 Point = TypeVar("Point")
@@ -30,15 +32,22 @@ Point = TypeVar("Point")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Minimum(Generic[Point]):
-    """The best point met and its cost; ``trace`` [iterations] the best cost so far.
+    """The best point that ``minimize`` met.
 
-    For each rung: ``visits`` steps spent, ``seconds`` of time, ``acceptance`` of proposed points.
+    Attributes
+    ----------
+    point : object
+    cost : float
+    trace : ndarray
+        The best cost after each step [iterations].
+    visits, seconds, acceptance : ndarray
+        For each rung: steps and seconds spent there, and the share of proposed points that were accepted.
     """
 
     point: Point
     cost: float
     trace: FloatArray
-    visits: npt.NDArray[np.int64]
+    visits: LongArray
     seconds: FloatArray
     acceptance: FloatArray
 
@@ -59,7 +68,41 @@ def minimize(
     beta: float = 0.8,
     up: float = 0.5,
 ) -> Minimum[Point]:
-    """Search from ``initial``. ``propose(y, rng)`` returns a new point and ln of reverse over forward probability."""
+    """Minimise a function over any discrete space by the paper's chain.
+
+    Parameters
+    ----------
+    cost : callable
+        The cost of a point.
+    propose : callable
+        ``propose(point, rng)`` returns a new point, and ln of the reverse over the forward probability of the move.
+    initial : object
+        Where the chain starts.
+    ladder : array_like
+        ln lambda of each rung, positive and increasing.
+    iterations : int
+        Steps.
+    rng : numpy.random.Generator
+    weights : array_like, optional
+        ln of the weight of each rung; by default 0.
+    alpha, beta, up : float
+        As for ``Chain``.
+
+    Returns
+    -------
+    Minimum
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
+
+    Examples
+    --------
+    >>> step = lambda y, rng: (y + rng.choice([-1, 1]), 0.0)
+    >>> minimize(lambda y: (y - 3) ** 2, step, 9, ladder=[0.1, 1.0], iterations=500, rng=np.random.default_rng(0))
+    Minimum(cost 0 after 500 steps on 2 rungs)
+    """
     rungs = checked_ladder("mhav.minimize", ladder)
     w = np.zeros(len(rungs)) if weights is None else np.asarray(weights, np.float64)
     if w.shape != rungs.shape or not np.isfinite(w).all():
@@ -67,56 +110,45 @@ def minimize(
             f"mhav.minimize: weights has shape {w.shape}, must be {rungs.shape} finite numbers as ladder"
         )
     check_chances("mhav.minimize", alpha, beta, up)
-    if iterations < 1:
-        raise InvalidInputError(f"mhav.minimize: iterations is {iterations!r}, must be at least 1")
-    point, here, rung = initial, float(cost(initial)), 0
-    best, best_cost = point, here
-    trace = np.empty(iterations)
-    visits, proposed, accepted = (np.zeros(len(rungs), np.int64) for _ in range(3))
-    seconds = np.zeros(len(rungs))
+    iterations = whole("mhav.minimize", "iterations", iterations, at_least=1)
+    chain = _Chain(cost, propose, initial, rungs, w, (alpha, beta, up), rng)
+    trace, seconds = np.empty(iterations), np.zeros(len(rungs))
     for step in range(iterations):
         begun = time.perf_counter()
-        u = rng.random()
-        if u < alpha and len(rungs) > 1:
-            rung = _climb(rung, here, rungs, w, up, rng)
-        elif alpha <= u < alpha + beta:
-            new, log_ratio = propose(point, rng)
-            there = float(cost(new))
-            proposed[rung] += 1
-            accept = rungs[rung] * (here - there) + log_ratio
-            if accept >= 0.0 or rng.random() < math.exp(accept):
-                point, here = new, there
-                accepted[rung] += 1
-                if here < best_cost:
-                    best, best_cost = point, here
-        trace[step] = best_cost
-        visits[rung] += 1
-        seconds[rung] += time.perf_counter() - begun
-    return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
+        chain.step()
+        trace[step] = chain.best_cost
+        seconds[chain.rung] += time.perf_counter() - begun
+    visits, proposed, accepted = chain.counts
+    return Minimum(chain.best, chain.best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
 
 
-def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: float, rng: np.random.Generator) -> int:
-    """The rung after one proposed move on the ladder."""
-    last = len(ladder) - 1
-    to = rung + 1 if rung == 0 or (rung < last and rng.random() < up) else rung - 1
-    accept = (ladder[rung] - ladder[to]) * cost + weights[to] - weights[rung]
-    accept += log_ladder_ratio(rung, to, len(ladder), up)
-    return to if accept >= 0.0 or rng.random() < math.exp(accept) else rung
+class _Chain(Generic[Point]):
+    """The chain under way: where it is, the best point met, and for each rung visits, proposals and acceptances."""
 
+    def __init__(
+        self, cost: Callable[[Point], float], propose: Callable[[Point, np.random.Generator], tuple[Point, float]],
+        point: Point, ladder: FloatArray, weights: FloatArray, chances: tuple[float, float, float],
+        rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.cost, self.propose, self.rng = cost, propose, rng
+        self.ladder, self.weights, (self.alpha, self.beta, self.up) = ladder, weights, chances
+        self.point, self.here, self.rung = point, float(cost(point)), 0
+        self.best, self.best_cost = self.point, self.here
+        self.counts = np.zeros((3, len(ladder)), np.int64)
 
-def checked_ladder(caller: str, ladder: npt.ArrayLike) -> FloatArray:
-    """Rungs ln lambda, positive and increasing, or a refusal."""
-    rungs = np.asarray(ladder, np.float64)
-    if rungs.ndim != 1 or not len(rungs):
-        raise InvalidInputError(f"{caller}: ladder has shape {rungs.shape}, must be a list of at least one ln lambda")
-    if not (np.isfinite(rungs).all() and (rungs > 0).all() and (np.diff(rungs) > 0).all()):
-        raise InvalidInputError(f"{caller}: ladder is {rungs.tolist()}, must be positive and increasing")
-    return rungs
-
-
-def check_chances(caller: str, alpha: float, beta: float, up: float) -> None:
-    """Refuse mixing probabilities outside the paper's conditions."""
-    if not (alpha > 0 and beta > 0 and alpha + beta < 1):
-        raise InvalidInputError(f"{caller}: alpha is {alpha!r} and beta {beta!r}, must be positive with a sum below 1")
-    if not 0 < up < 1:
-        raise InvalidInputError(f"{caller}: up is {up!r}, must lie strictly between 0 and 1")
+    def step(self) -> None:
+        """Propose a rung, a point, or to stay, and take it or not."""
+        u = self.rng.random()
+        if u < self.alpha:
+            self.rung = ladder_step(self.rung, self.here, self.ladder, self.weights, self.up, self.rng)
+        elif u < self.alpha + self.beta:
+            new, log_ratio = self.propose(self.point, self.rng)
+            there = float(self.cost(new))
+            self.counts[1, self.rung] += 1
+            accept = self.ladder[self.rung] * (self.here - there) + log_ratio
+            if accept >= 0.0 or self.rng.random() < math.exp(accept):
+                self.point, self.here = new, there
+                self.counts[2, self.rung] += 1
+                if there < self.best_cost:
+                    self.best, self.best_cost = new, there
+        self.counts[0, self.rung] += 1

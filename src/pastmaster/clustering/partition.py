@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, sealed
-from pastmaster.clustering.cost import (
-    Kind,
-    canonical_labels,
-    check_setting,
-    checked_distance,
-    checked_kind,
-    measure_cells,
-    partition_cost,
-    regret_bound,
-)
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.clustering.cost import Kind
+from pastmaster.clustering.question import Problem, Question
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
+REACHES = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
 
 
 def relative_gap(cost: float, lower_bound: float) -> float:
@@ -36,7 +29,7 @@ def relative_gap(cost: float, lower_bound: float) -> float:
 
 
 class Covered(NamedTuple):
-    """One task: its cell, the policy that stands for it, and what it loses under that policy."""
+    """One task: its number, its cell, the policy that stands for it, and what it loses under that policy."""
 
     task: int
     cell: int
@@ -46,16 +39,41 @@ class Covered(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
-    """A partition of N tasks into cells 0 .. c - 1, numbered in the order of their first tasks.
+    """A partition of N tasks into cells, each with the policy that stands for it.
 
-    ``representatives[i]`` is the task (directed: the column of the distance matrix) whose policy stands for cell i, and
-    ``radii[i]`` the most any member loses by it. ``cost`` is ``size_cost`` + the mean radius (kind "average"), and no
-    clustering costs less than ``lower_bound``, which is None until certified. ``traces`` holds the best cost during
-    each restart of the search that found it. ``distance`` is the caller's matrix, not a copy.
+    Cells are numbered 0 .. c - 1 in the order of their first tasks.
+
+    Attributes
+    ----------
+    labels : ndarray
+        The cell of each task [N].
+    representatives : ndarray
+        The task (directed: the column of the distance matrix) whose policy stands for each cell [c].
+    radii : ndarray
+        The most that any member of each cell loses by it [c].
+    cost, size_cost : float
+        The cost, and the part of it that the number of cells makes: the regret bound g(c, T), or 0.
+    kind, directed
+        As asked for.
+    distance : ndarray
+        The caller's matrix, not a copy.
+    lower_bound : float or None
+        No clustering costs less. None until certified.
+    possible_c : tuple of int or None
+        The numbers of cells that an optimal clustering may have. None until certified.
+    traces : ndarray or None
+        The best cost during each restart of the search [restarts, 100].
+    interrupted : bool
+        Whether Ctrl-C ended the search.
+
+    Examples
+    --------
+    >>> Clustering.from_labels([[0, 1, 9], [1, 0, 9], [9, 9, 0]], [0, 0, 1], episodes=10_000, span=10.0)
+    2 of 3 tasks kept, cost 1.143 (regret bound 0.476 + mean radius 0.667)
     """
 
-    labels: npt.NDArray[np.int32]
-    representatives: npt.NDArray[np.int64]
+    labels: IntArray
+    representatives: LongArray
     radii: FloatArray
     cost: float
     size_cost: float
@@ -78,23 +96,41 @@ class Clustering:
         kind: Kind = "average",
         directed: bool = False,
     ) -> Clustering:
-        """The clustering that ``labels`` [N] make: hand-picked sets, say. Without episodes and span g is 0."""
-        matrix = checked_distance("Clustering.from_labels", distance, directed)
-        kind_index = checked_kind("Clustering.from_labels", kind, directed)
-        cells = canonical_labels("Clustering.from_labels", labels, len(matrix))
-        size_cost = size_cost_table("Clustering.from_labels", len(matrix), episodes, span)
-        cost = partition_cost(matrix, cells, directed, kind_index, size_cost)
-        representatives, radii = measure_cells(matrix, cells, directed)
+        """The clustering that given labels make, such as a hand-picked one.
+
+        Parameters
+        ----------
+        distance, labels, episodes, span, kind, directed
+            As for ``clustering_cost``; without ``episodes`` and ``span`` the number of cells costs nothing.
+
+        Returns
+        -------
+        Clustering
+
+        Raises
+        ------
+        InvalidInputError
+            If an argument does not fit.
+
+        Examples
+        --------
+        >>> Clustering.from_labels([[0, 1, 9], [1, 0, 9], [9, 9, 0]], [5, 5, 2]).radii
+        array([1., 0.])
+        """
+        caller = "Clustering.from_labels"
+        problem = Question(episodes, span, directed=directed, kind=kind).about(caller, distance)
+        return cls.of(problem, problem.labels(caller, labels))
+
+    @classmethod
+    def of(cls, problem: Problem, labels: IntArray) -> Clustering:
+        """The clustering with these cells 0 .. c - 1, as an answer to a problem."""
+        labels = problem.labels("Clustering.of", labels)
+        cells, question = problem.cells(labels), problem.question
+        size_cost = float(problem.size_cost[len(cells.radii)])
         return cls(
-            sealed(cells),
-            sealed(representatives),
-            sealed(radii),
-            cost,
-            float(size_cost[len(radii)]),
-            kind,
-            directed,
-            matrix,
-        )
+            sealed(labels), sealed(cells.representatives), sealed(cells.radii), problem.cost(labels), size_cost,
+            question.kind, question.directed, problem.distance,
+        )  # fmt: skip
 
     @property
     def n_clusters(self) -> int:
@@ -115,7 +151,7 @@ class Clustering:
         """Whether no clustering costs less, proven to one part in 10^5."""
         return self.gap is not None and self.gap <= OPTIMAL
 
-    def members(self, i: int) -> npt.NDArray[np.int64]:
+    def members(self, i: int) -> LongArray:
         """The tasks of cell ``i``."""
         if not 0 <= i < self.n_clusters:
             raise InvalidInputError(f"Clustering.members: i is {i}, must be a cell in 0..{self.n_clusters - 1}")
@@ -130,10 +166,9 @@ class Clustering:
 
     def __repr__(self) -> str:
         what = "policies" if self.directed else "tasks"
-        parts = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
         kept = f"{n_kept} of {self.distance.shape[1]} {what} kept, cost {self.cost:.4g}"
-        split = f"g {self.size_cost:.3g} + {parts[self.kind]} {self.cost - self.size_cost:.3g}"
+        split = f"regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g}"
         proof = ""
         if self.gap is not None:
             percent = math.ceil(1000 * self.gap) / 10 if self.gap < 10 else math.inf
@@ -147,29 +182,38 @@ class Clustering:
         return draw(self)
 
 
-def size_cost_table(caller: str, n_tasks: int, episodes: float | None, span: float | None) -> FloatArray:
-    """g(c) for c = 0 .. N; all 0 where neither episodes nor span is given."""
-    if episodes is None and span is None:
-        return np.zeros(n_tasks + 1)
-    if episodes is None or span is None:
-        missing = "episodes" if episodes is None else "span"
-        raise InvalidInputError(f"{caller}: {missing} is missing, must be given together with the other")
-    check_setting(caller, episodes, span)
-    table: FloatArray = regret_bound(np.arange(n_tasks + 1), episodes, span)
-    return table
-
-
 class Assignment(NamedTuple):
     """For each new task: the cell it belongs to, and what it would lose under that cell's policy."""
 
-    cells: npt.NDArray[np.int64]
+    cells: LongArray
     losses: FloatArray
 
 
 def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
-    """Where new tasks belong, without clustering anew: distance_rows [n, N] are their distances to the old tasks
+    """Where new tasks belong, without clustering again: with the representative that each loses least by.
 
-    (directed: what they lose under each of the M policies). A task goes to the representative it loses least by.
+    Parameters
+    ----------
+    clustering : Clustering
+        The old tasks.
+    distance_rows : array_like
+        The distances of n new tasks to the N old ones [n, N] (directed: what they lose under each policy [n, M]).
+
+    Returns
+    -------
+    Assignment
+        ``cells`` [n] and ``losses`` [n].
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows do not fit, or hold negative or infinite numbers.
+
+    Examples
+    --------
+    >>> old = Clustering.from_labels([[0, 1, 9], [1, 0, 9], [9, 9, 0]], [0, 0, 1])
+    >>> assign(old, [[8, 9, 2], [1, 2, 7]]).cells
+    array([1, 0])
     """
     rows = np.asarray(distance_rows, np.float64)
     columns = clustering.distance.shape[1]

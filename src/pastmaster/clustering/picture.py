@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import figures
+from pastmaster.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def draw(clustering: Clustering) -> Figure:
     return figure
 
 
-def classical_scaling(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def classical_scaling(distance: FloatArray) -> FloatArray:
     """Points [N, 2] in the plane whose distances resemble the given ones (Torgerson's method)."""
     n = len(distance)
     centred = np.eye(n) - 1.0 / n
@@ -40,7 +40,7 @@ def classical_scaling(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float
     return points if points.shape[1] == 2 else np.hstack([points, np.zeros((n, 2 - points.shape[1]))])
 
 
-def task_points(clustering: Clustering) -> npt.NDArray[np.float64]:
+def task_points(clustering: Clustering) -> FloatArray:
     """The tasks in the plane [N, 2], by their distances; directed: tasks are alike if they lose alike."""
     distance = clustering.distance
     if not clustering.directed:
@@ -84,9 +84,9 @@ def _map(axes: Any, clustering: Clustering) -> None:
     )
 
 
-def _squared_gaps(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _squared_gaps(rows: FloatArray) -> FloatArray:
     norms = (rows**2).sum(axis=1)
-    gaps: npt.NDArray[np.float64] = np.maximum(0.0, norms[:, None] + norms[None, :] - 2.0 * rows @ rows.T)
+    gaps: FloatArray = np.maximum(0.0, norms[:, None] + norms[None, :] - 2.0 * rows @ rows.T)
     return gaps
 
 

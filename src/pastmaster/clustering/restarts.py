@@ -11,55 +11,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import parallel
-from pastmaster.arrays import FloatArray
-from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels
-from pastmaster.clustering.bound import integer_program
-from pastmaster.clustering.cost import canonical_labels, filled, measure_cells
-from pastmaster.clustering.greedy import default_thresholds, descended, greedy_labels
+from pastmaster.arrays import Array, FloatArray, IntArray
+from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as kernels
+from pastmaster.clustering.chain import Chain
+from pastmaster.clustering.cost import canonical_labels
+from pastmaster.clustering.greedy import default_thresholds, greedy_labels
+from pastmaster.clustering.programs import pair_program
+from pastmaster.clustering.question import Problem
 
-Labels = npt.NDArray[np.int32]
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
-Job = tuple[int, np.random.Generator]
-"""A restart: its number and its random stream."""
+Restart = tuple[int, np.random.Generator]
+"""The number of a restart and its random stream."""
 
 
 @dataclass(frozen=True)
 class Walk:
     """What one restart found."""
 
-    labels: Labels
+    labels: IntArray
     cost: float
     trace: FloatArray
     complete: bool  # whether it ran to its end, which alone is the same every time
 
 
 class Search:
-    """One search: its problem, its chain's settings, and the flag that ends it early."""
+    """One search: its problem, its chain's settings, and a flag that ends it early. ``plain``: only the chain."""
 
     def __init__(
-        self,
-        distance: FloatArray,
-        directed: bool,
-        kind_index: int,
-        size_cost: FloatArray,
-        ladder: FloatArray,
-        plain: bool,
-        iterations: int,
-        theta: float,
-        chances: FloatArray,
-        deadline: float,
-        n_clusters: int | None,
+        self, problem: Problem, chain: Chain, iterations: int, *, plain: bool = False, deadline: float = math.inf
     ) -> None:
-        self.distance, self.directed, self.kind, self.size_cost = distance, directed, kind_index, size_cost
-        self.ladder, self.plain, self.iterations, self.theta, self.chances = ladder, plain, iterations, theta, chances
-        self.deadline, self.n_clusters, self.stop = deadline, n_clusters, threading.Event()
-        self.log_factorial = np.array([math.lgamma(n + 1) for n in range(len(distance) + 1)])
+        self.problem, self.iterations, self.plain, self.deadline = problem, iterations, plain, deadline
+        self.ladder, self.theta = chain.rungs(problem.distance), chain.theta
+        self.chances = np.array([chain.alpha, chain.beta, chain.up])
+        self.n_clusters, self.stop = problem.question.n_clusters, threading.Event()
+        self.log_factorial = np.array([math.lgamma(n + 1) for n in range(problem.n_tasks + 1)])
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, with which it shares the clock on the wall, but neither a timer nor a flag."""
@@ -71,32 +61,45 @@ class Search:
         self.__dict__ |= state | {"stop": threading.Event()}
         self.deadline += time.perf_counter() - time.time()
 
-    def start(self, index: int, rng: np.random.Generator) -> Labels:
+    def start(self, index: int, rng: np.random.Generator) -> IntArray:
         """Where restart ``index`` begins: one in four (of many tasks: the first) from a greedy scan."""
-        n_tasks = len(self.distance)
+        problem, n_tasks = self.problem, self.problem.n_tasks
         greedy = index % GREEDY_SHARE == 0 if n_tasks <= SMALL else index == 0
         if greedy and not self.plain and not (index and self.over):
-            levels = default_thresholds(self.distance)
-            labels = greedy_labels(self.distance, self.size_cost, self.kind, self.directed, levels, rng)
+            labels = greedy_labels(problem, default_thresholds(problem.distance), rng)
         else:
             most = self.n_clusters or max(1, math.isqrt(n_tasks))
             labels = rng.integers(most, size=n_tasks).astype(np.int32)
-        labels = canonical_labels("search_clusterings", labels, n_tasks)
-        return labels if self.n_clusters is None else _exactly(labels, self.n_clusters, rng)
+        return self._allowed(labels, rng)
 
-    def recombine(self, walks: list[Walk], best: Walk) -> Labels:
+    def _allowed(self, labels: IntArray, rng: np.random.Generator) -> IntArray:
+        """A partition with the number of cells asked for: the smallest ones merged, or random tasks set apart."""
+        labels = canonical_labels("search_clusterings", labels, len(labels))
+        if self.n_clusters is None:
+            return labels
+        while labels.max() + 1 > self.n_clusters:
+            smallest, next_smallest = np.argsort(np.bincount(labels), kind="stable")[:2]
+            labels[labels == smallest] = next_smallest
+            labels = canonical_labels("search_clusterings", labels, len(labels))
+        while labels.max() + 1 < self.n_clusters:
+            crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
+            labels[rng.choice(crowded)] = labels.max() + 1
+        return labels
+
+    def recombine(self, walks: list[Walk], best: Walk) -> IntArray:
         """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
+        problem = self.problem
         if self.plain or self.over:
             return best.labels
-        if len(self.distance) > SMALL:
-            return descended(self.distance, best.labels, self.directed, self.size_cost, self.kind)[0]
-        if self.kind != kernels.AVERAGE:
+        if problem.n_tasks > SMALL:
+            return problem.descended(best.labels)[0]
+        if problem.kind != kernels.AVERAGE:
             return best.labels
-        found = [measure_cells(self.distance, walk.labels, self.directed) for walk in walks]
+        found = [problem.cells(walk.labels) for walk in walks]
         pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
         pool = np.array(pairs)
         centre, radius = pool[:, 0].astype(np.int64), pool[:, 1]
-        members = [np.flatnonzero(self.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
+        members = [np.flatnonzero(problem.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
         labels, cost = best.labels, best.cost
         c = int(best.labels.max()) + 1
         counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
@@ -104,42 +107,48 @@ class Search:
             seconds = min(5.0, self.deadline - time.perf_counter())
             if seconds <= 0:
                 break
-            made = integer_program(centre, radius, members, len(self.distance), count, not self.directed, seconds)[1]
+            made = pair_program(centre, radius, members, problem.n_tasks, count, not problem.directed, seconds)[1]
             if made is not None:
-                made, made_cost = descended(self.distance, made, self.directed, self.size_cost, self.kind)
+                made, made_cost = problem.descended(made)
                 if made_cost < cost:
                     labels, cost = made, made_cost
         return labels
 
-    def restart(self, job: Job) -> Walk:
+    def restart(self, item: Restart) -> Walk:
         """One walk; Ctrl-C ends it with the best it has met."""
-        index, rng = job
+        index, rng = item
         walker: _Walker | None = None
         try:
             walker = _Walker(self, self.start(index, rng), rng)
             return self._walk(walker)
         except KeyboardInterrupt:
             self.stop.set()
-            labels = np.zeros(len(self.distance), np.int32) if walker is None else walker.best.copy()
-            if walker is None and self.n_clusters is not None:
-                labels = _exactly(labels, self.n_clusters, rng)
-            walker = walker or _Walker(self, labels, rng)
-            return Walk(labels, walker.best_cost, walker.trace, False)
+            walker = walker or _Walker(self, self._allowed(np.zeros(self.problem.n_tasks, np.int32), rng), rng)
+            return Walk(walker.best.copy(), walker.best_cost, walker.trace, False)
 
-    def saved(self, folder: Path, jobs: list[Job]) -> parallel.Saved[Job, Walk]:
-        """Where walks are kept."""
-        arrays = [self.distance, self.size_cost, self.ladder, self.chances]
-        numbers = [self.directed, self.kind, self.plain, self.iterations, self.theta, self.n_clusters]
-        key = parallel.digest("search_clusterings", arrays, numbers, jobs)
-        return parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
+    def walks(
+        self, items: list[Restart], folder: Path | None, n_jobs: int, backend: str | None, progress: bool
+    ) -> list[Walk]:
+        """All walks, those kept in the folder included; Ctrl-C ends them early."""
+        saved: parallel.Saved[Restart, Walk] | None = None
+        if folder is not None:
+            problem = self.problem
+            arrays = [problem.distance, problem.size_cost, self.ladder, self.chances]
+            numbers = [problem.directed, problem.kind, self.plain, self.iterations, self.theta, self.n_clusters]
+            key = parallel.digest("search_clusterings", arrays, numbers, items)
+            saved = parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
+        return parallel.run(
+            self.restart, items, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="clustering",
+            on_interrupt=self.stop.set,
+        )  # fmt: skip
 
-    def _walks_from_arrays(self, arrays: Mapping[str, npt.NDArray[Any]], jobs: Sequence[Job]) -> list[Walk]:
+    def _walks_from_arrays(self, arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
         labels, cost, trace = arrays["labels"], arrays["cost"], arrays["trace"]
-        shapes = (len(jobs), len(self.distance)), (len(jobs),), (len(jobs), TRACE)
+        shapes = (len(items), self.problem.n_tasks), (len(items),), (len(items), TRACE)
         types = [array.dtype.str for array in (labels, cost, trace)]
         if (labels.shape, cost.shape, trace.shape) != shapes or types != ["<i4", "<f8", "<f8"]:
             raise ValueError("its walks do not fit")
-        if labels.min() < 0 or labels.max() >= len(self.distance):
+        if labels.min() < 0 or labels.max() >= self.problem.n_tasks:
             raise ValueError("its labels are no labels")
         return [Walk(*walk, True) for walk in zip(labels, cost.tolist(), trace, strict=True)]
 
@@ -157,8 +166,8 @@ class Search:
             weights[1:] = np.cumsum(np.diff(self.ladder) * between)
         walker.walk(rung, weights, self.iterations - burn_in)
         labels, cost = walker.best.copy(), walker.best_cost
-        if not self.plain and not self.over and len(self.distance) <= SMALL:
-            labels, cost = descended(self.distance, labels, self.directed, self.size_cost, self.kind)
+        if not self.plain and not self.over and self.problem.n_tasks <= SMALL:
+            labels, cost = self.problem.descended(labels)
             walker.trace[-1] = min(walker.trace[-1], cost)
         return Walk(labels, cost, walker.trace, not self.over)
 
@@ -168,7 +177,7 @@ class Search:
         return self.stop.is_set() or time.perf_counter() > self.deadline
 
 
-def _walks_to_arrays(walks: list[Walk]) -> dict[str, npt.NDArray[Any]] | None:
+def _walks_to_arrays(walks: list[Walk]) -> dict[str, Array] | None:
     if not all(walk.complete for walk in walks):
         return None
     return {
@@ -178,40 +187,27 @@ def _walks_to_arrays(walks: list[Walk]) -> dict[str, npt.NDArray[Any]] | None:
     }
 
 
-def _exactly(labels: Labels, n_clusters: int, rng: np.random.Generator) -> Labels:
-    """A partition with so many cells: the smallest ones merged, or random tasks set apart."""
-    labels = labels.copy()
-    while labels.max() + 1 > n_clusters:
-        sizes = np.bincount(labels)
-        smallest, next_smallest = np.argsort(sizes, kind="stable")[:2]
-        labels[labels == smallest] = next_smallest
-        labels = canonical_labels("search_clusterings", labels, len(labels))
-    while labels.max() + 1 < n_clusters:
-        crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
-        labels[rng.choice(crowded)] = labels.max() + 1
-    return labels
-
-
 class _Walker:
     """A chain under way: the partition it is in, and the best it has met."""
 
-    def __init__(self, search: Search, start: Labels, rng: np.random.Generator) -> None:
+    def __init__(self, search: Search, start: IntArray, rng: np.random.Generator) -> None:
         self.search, self.rng = search, rng
-        self.state = filled(search.distance, start, search.directed, search.kind)
-        self.trial = kernels.new_trial(*search.distance.shape)
-        self.best = start.copy()
-        self.best_cost = float(kernels.cost_of(self.state, search.size_cost, search.kind))
+        self.state, self.move = search.problem.state(start), kernels.new_move(*search.problem.distance.shape)
+        self.best, self.best_cost = start.copy(), self.cost
         self.trace = np.full(TRACE, self.best_cost)
         self.done = 0
+
+    @property
+    def cost(self) -> float:
+        """The cost of where it is."""
+        return float(kernels.cost_of(self.state, self.search.problem.size_cost, self.search.problem.kind))
 
     def stay(self, rung: int, steps: int) -> float:
         """Walk on one rung only; returns the mean cost there."""
         ladder, chances = self.search.ladder[rung : rung + 1], np.array([0.0, 1.0, 0.5])
         record = np.zeros((4, 1))
         self._slices(0, steps, ladder, np.zeros(1), chances, record)
-        if record[0, 0] == 0:
-            return float(kernels.cost_of(self.state, self.search.size_cost, self.search.kind))
-        return float(record[3, 0] / record[0, 0])
+        return float(record[3, 0] / record[0, 0]) if record[0, 0] else self.cost
 
     def walk(self, rung: int, weights: FloatArray, steps: int) -> None:
         """Walk by MHAV over the whole ladder."""
@@ -221,14 +217,14 @@ class _Walker:
     def _slices(
         self, rung: int, steps: int, ladder: FloatArray, weights: FloatArray, chances: FloatArray, record: FloatArray
     ) -> None:
-        search = self.search
+        search, problem = self.search, self.search.problem
         while steps > 0:
             try:
                 if search.over:
                     return
                 now = min(steps, SLICE)
-                rung, self.best_cost = chain.walk(
-                    self.state, self.trial, search.distance, search.directed, search.kind, search.size_cost,
+                rung, self.best_cost = chain_kernels.walk(
+                    self.state, self.move, problem.distance, problem.directed, problem.kind, problem.size_cost,
                     ladder, weights, search.theta, chances, search.log_factorial,
                     rung, now, self.rng, self.best, self.best_cost, record,
                 )  # fmt: skip

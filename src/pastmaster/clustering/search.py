@@ -15,149 +15,124 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster import parallel
-from pastmaster.arrays import FloatArray
-from pastmaster.clustering.bound import bound_costs
-from pastmaster.clustering.cost import Kind, checked_distance, checked_kind
+from pastmaster.checks import chosen, is_number, whole, within
+from pastmaster.clustering.bound import bounded
+from pastmaster.clustering.chain import Chain
+from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.cover import fewest_labels
-from pastmaster.clustering.mhav import check_chances, checked_ladder
-from pastmaster.clustering.partition import Clustering, size_cost_table
-from pastmaster.clustering.restarts import Search
+from pastmaster.clustering.partition import Clustering
+from pastmaster.clustering.question import Problem, Question
+from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
 
-RUNGS = 60
+CALLER = "search_clusterings"
 
 
 def search_clusterings(
-    distance: npt.ArrayLike,
-    *,
-    episodes: float | None = None,
-    span: float | None = None,
-    rng: np.random.Generator,
-    directed: bool = False,
-    kind: Kind = "average",
-    restarts: int = 20,
-    iterations: int = 100_000,
-    ladder: npt.ArrayLike | None = None,
-    variant: Literal["default", "paper"] = "default",
-    n_clusters: int | None = None,
-    max_radius: float | None = None,
-    certify: bool = False,
-    time_limit: float | None = None,
-    certify_seconds: float = 30.0,
-    alpha: float = 0.1,
-    beta: float = 0.8,
-    up: float = 0.5,
-    theta: float = 1.0,
-    n_jobs: int = 1,
-    backend: str | None = None,
-    save: str | Path | None = None,
-    progress: bool = False,
-) -> Clustering:
-    """The cheapest clustering found in ``restarts`` walks of ``iterations`` steps.
+    distance: npt.ArrayLike, *, rng: np.random.Generator,
+    episodes: float | None = None, span: float | None = None,
+    n_clusters: int | None = None, max_radius: float | None = None, directed: bool = False, kind: Kind = "average",
+    restarts: int = 20, iterations: int = 100_000, variant: Literal["default", "paper"] = "default",
+    chain: Chain | None = None, time_limit: float | None = None, certify: bool = False, certify_seconds: float = 30.0,
+    n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
+) -> Clustering:  # fmt: skip
+    """Find the cheapest clustering: which few of many policies to keep.
 
-    ``episodes`` and ``span`` set g(c, T). Without them, ask for ``n_clusters`` (exactly so many cells, least mean
-    radius) or ``max_radius`` (no task loses more, fewest cells). ``certify`` adds a lower bound, looked for during at
-    most ``certify_seconds``; a cheaper clustering met there is taken. ``time_limit`` seconds end the search early, as
-    does Ctrl-C: both return the best so far (of worker processes: of the walks that are over). The result does not
-    depend on ``n_jobs``, unless a limit of time cuts it short (recombination has one of its own, 5 s for each of three
-    programs), nor on ``backend``: "threads" (the default), "loky", "dask" or "ray" (see ``parallel.run``). ``save`` is
-    a folder: walks that ran to their end are kept there, and the same call goes on from them. With ``max_radius`` the
-    answer comes from an integer program, and what sets up walks is not used.
+    Parameters
+    ----------
+    distance : array_like
+        Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``.
+    rng : numpy.random.Generator
+    episodes, span : float, optional
+        The question: the least cost g(c, T) + mean radius. g is the regret bound, the most that choosing among c
+        policies can cost an episode, on average over T ``episodes``; ``span`` is that of an episode's return.
+    n_clusters, max_radius : optional
+        Or: exactly so many cells with the least mean radius. Or: the fewest cells such that no task loses more.
+    directed, kind
+        As for ``clustering_cost``.
+    restarts, iterations, variant, chain
+        Walks of the chain, steps of each, "default" or "paper" (random starts and the plain chain), its settings.
+    time_limit : float, optional
+        Seconds after which the best so far is returned, as it is at Ctrl-C.
+    certify, certify_seconds
+        Whether to look for a lower bound, and for how long. A cheaper clustering met there is taken.
+    n_jobs, backend, save, progress
+        As for ``parallel.run``; the same call goes on from the walks kept in the folder ``save``. The result is the
+        same, unless time cuts it short (recombination has a limit of its own: 5 s for each of three programs).
+
+    Returns
+    -------
+    Clustering
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
+
+    Examples
+    --------
+    >>> losses = [[0, 5, 6], [1, 4, 6], [7, 0, 1], [8, 1, 0]]  # of four tasks under three policies
+    >>> search_clusterings(losses, n_clusters=2, directed=True, rng=np.random.default_rng(0), iterations=1_000)
+    2 of 3 policies kept, cost 1 (regret bound 0 + mean radius 1)
     """
-    matrix = checked_distance("search_clusterings", distance, directed)
-    kind_index = checked_kind("search_clusterings", kind, directed)
-    _check(matrix, episodes, n_clusters, max_radius, restarts, iterations, variant, theta, time_limit, certify, kind)
-    if not (np.isfinite(certify_seconds) and certify_seconds >= 0):
-        raise InvalidInputError(f"search_clusterings: certify_seconds is {certify_seconds!r}, must be at least 0")
-    check_chances("search_clusterings", alpha, beta, up)
-    folder = None if save is None else parallel.saving_folder("search_clusterings", save)
-    setting = {"episodes": episodes, "span": span, "kind": kind, "directed": directed}
-    rungs = checked_ladder("search_clusterings", default_ladder(matrix) if ladder is None else ladder)
+    problem = Question(episodes, span, n_clusters, max_radius, directed, kind).about(CALLER, distance)
+    _check(problem.question, restarts, iterations, variant, chain, time_limit, certify, certify_seconds)
+    folder = None if save is None else parallel.saving_folder(CALLER, save)
     if max_radius is not None:
-        seconds = certify_seconds if time_limit is None else time_limit
-        labels, fewest = fewest_labels(matrix, max_radius, directed, seconds)
-        found = Clustering.from_labels(matrix, labels, **setting)  # type: ignore[arg-type]
-        return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
-    size_cost = size_cost_table("search_clusterings", len(matrix), episodes, span)
-    counts = range(1, len(matrix) + 1)
-    if n_clusters is not None:  # any other number of cells costs more than any distance can
-        counts = range(n_clusters, n_clusters + 1)
-        steps = np.abs(np.arange(len(matrix) + 1) - n_clusters)
-        size_cost = size_cost[n_clusters] + (2.0 * matrix.max() + 1.0) * steps
-    search = Search(
-        matrix, directed, kind_index, size_cost,
-        rungs, variant == "paper", iterations, theta, np.array([alpha, beta, up]),
-        math.inf if time_limit is None else time.perf_counter() + time_limit, n_clusters,
-    )  # fmt: skip
-    jobs = list(enumerate(rng.spawn(restarts)))
-    walks = parallel.run(
-        search.restart,
-        jobs,
-        n_jobs=n_jobs,
-        backend=backend,
-        save=None if folder is None else search.saved(folder, jobs),
-        progress=progress,
-        label="clustering",
-        on_interrupt=search.stop.set,
-    )
+        return _fewest(problem, certify_seconds if time_limit is None else time_limit)
+    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    search = Search(problem, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
+    walks = search.walks(list(enumerate(rng.spawn(restarts))), folder, n_jobs, backend, progress)
+    return _best(search, walks, certify_seconds if certify else None)
+
+
+def _fewest(problem: Problem, seconds: float) -> Clustering:
+    """The fewest cells within ``max_radius``."""
+    labels, fewest = fewest_labels(problem, seconds)
+    found = Clustering.of(problem, labels)
+    return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
+
+
+def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:
+    """The best of the walks and of what can be made of their cells, bounded for so many seconds."""
     best = min(walks, key=lambda walk: walk.cost)
-    labels, lower, possible = best.labels, None, None
+    labels, lower, possible = best.labels, math.inf, None
     try:
         labels = search.recombine(walks, best)
-        if certify and not search.stop.is_set():
-            bound = bound_costs(matrix, size_cost, directed, labels, certify_seconds, counts)
+        if seconds is not None and not search.stop.is_set():
+            bound = bounded(search.problem, labels, seconds)
             labels, lower, possible = bound.labels, bound.value, bound.possible_c
     except KeyboardInterrupt:
         search.stop.set()
-    found = Clustering.from_labels(matrix, labels, **setting)  # type: ignore[arg-type]
+    found = Clustering.of(search.problem, labels)
     return replace(
         found,
-        lower_bound=None if lower is None else min(lower, found.cost),
+        lower_bound=None if possible is None else min(lower, found.cost),
         possible_c=possible,
         traces=np.stack([walk.trace for walk in walks]),
         interrupted=search.stop.is_set(),
     )
 
 
-def default_ladder(distance: FloatArray) -> FloatArray:
-    """Rungs from where a cell costs nothing to make to where the smallest moves matter.
-
-    Moving one task changes the cost by about mean(d) / N, so ln lambda runs from 1/10 of its inverse to 300 times it.
-    """
-    scale = float(distance.mean()) or 1.0
-    return np.geomspace(0.1, 300.0, RUNGS) * len(distance) / scale
-
-
 def _check(
-    distance: FloatArray, episodes: float | None, n_clusters: int | None, max_radius: float | None,
-    restarts: int, iterations: int, variant: str, theta: float, time_limit: float | None, certify: bool, kind: str,
+    question: Question, restarts: Any, iterations: Any, variant: Any, chain: Any, time_limit: Any, certify: bool,
+    certify_seconds: Any,
 ) -> None:  # fmt: skip
     """Refuse settings that make no sense, by name."""
-    caller = "search_clusterings"
-    if n_clusters is not None and max_radius is not None:
-        raise InvalidInputError(f"{caller}: n_clusters and max_radius are both given, must be one question at a time")
-    if episodes is None and n_clusters is None and max_radius is None:
-        raise InvalidInputError(f"{caller}: give episodes and span, or n_clusters, or max_radius")
-    most = min(distance.shape)
-    whole = isinstance(n_clusters, int | np.integer) and not isinstance(n_clusters, bool)
-    if n_clusters is not None and not (whole and 1 <= n_clusters <= most):
-        raise InvalidInputError(f"{caller}: n_clusters is {n_clusters!r}, must be in 1..{most}")
-    if max_radius is not None and not max_radius >= 0:
-        raise InvalidInputError(f"{caller}: max_radius is {max_radius!r}, must be at least 0")
-    for name, value in (("restarts", restarts), ("iterations", iterations)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a positive whole number")
-    if variant not in ("default", "paper"):
-        raise InvalidInputError(f"{caller}: variant is {variant!r}, must be 'default' or 'paper'")
-    if not (np.isfinite(theta) and theta > 0):
-        raise InvalidInputError(f"{caller}: theta is {theta!r}, must be a positive number")
-    if time_limit is not None and not time_limit > 0:
-        raise InvalidInputError(f"{caller}: time_limit is {time_limit!r}, must be a positive number of seconds")
-    if certify and kind != "average":
-        raise InvalidInputError(f"{caller}: certify needs kind 'average', got {kind!r}")
+    question.check_asked(CALLER)
+    whole(CALLER, "restarts", restarts, at_least=1)
+    whole(CALLER, "iterations", iterations, at_least=1)
+    chosen(CALLER, "variant", variant, ("default", "paper"))
+    if not isinstance(chain, Chain | None):
+        raise InvalidInputError(f"{CALLER}: chain is {chain!r}, must be a Chain(...)")
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
+        raise InvalidInputError(f"{CALLER}: time_limit is {time_limit!r}, must be a positive number of seconds")
+    if certify and question.kind != "average":
+        raise InvalidInputError(f"{CALLER}: certify needs kind 'average', got {question.kind!r}")
+    within(CALLER, "certify_seconds", certify_seconds, 0.0, math.inf)

@@ -3,12 +3,12 @@
 from pastmaster.estimation.cross_values import estimate_cross_values
 from pastmaster.estimation.means import Estimate, estimate_values, fitting_policy
 from pastmaster.estimation.result import CrossValueEstimate
-from pastmaster.estimation.rollouts import Run, episode_returns
+from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 
 __all__ = [
     "CrossValueEstimate",
+    "EpisodeRange",
     "Estimate",
-    "Run",
     "episode_returns",
     "estimate_cross_values",
     "estimate_values",

@@ -23,11 +23,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray
-from pastmaster.clustering import Clustering
-from pastmaster.clustering.cost import measure_cells
-from pastmaster.estimation.question import Labels, Question
-from pastmaster.estimation.returns import Counts, Returns
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.clustering import Chain, Clustering, Question
+from pastmaster.clustering.cover import covering_labels
+from pastmaster.clustering.question import Problem
+from pastmaster.clustering.restarts import Search
+from pastmaster.estimation.returns import Returns
+from pastmaster.values import policy_distance
 
 DRAWS = 16
 DRAWN, INCUMBENT = (2, 5_000), (8, 20_000)  # walks and their steps: of the search in a draw, and for the incumbent
@@ -47,34 +49,36 @@ class Allocation:
     rng: np.random.Generator
     claim: FloatArray | None = None
     agreement: float = 0.0
-    met: list[Labels] = field(default_factory=list)
+    met: list[IntArray] = field(default_factory=list)
 
-    def incumbent(self, returns: Returns, last: Labels | None) -> Labels:
+    def incumbent(self, returns: Returns, last: IntArray | None) -> IntArray:
         """The clustering that all returns so far make; those that draws of U made are where the search begins."""
         starts = [*self.met, *([] if last is None else [last])]
-        return self.question.quick_labels(self.question.estimated(returns), starts, self.rng, *INCUMBENT)
+        return quick_labels(self._problem(returns.distance(self.question.directed)), starts, self.rng, *INCUMBENT)
 
-    def look(self, returns: Returns, incumbent: Labels) -> None:
+    def _problem(self, distance: FloatArray) -> Problem:
+        return Problem(distance, self.question)
+
+    def look(self, returns: Returns, incumbent: IntArray) -> None:
         """Draw, cluster, and see how far the entries matter."""
-        question, pivot = self.question, returns.pivot(self.question.paired)
-        beta, deviation = returns.spread(question.paired)
+        directed, pivot = self.question.directed, returns.pivot
+        beta, deviation = returns.spread()
         error = deviation / np.sqrt(returns.counts)
         own, deciding, agreed = np.zeros(beta.shape), np.zeros(beta.shape), 0
-        kept = measure_cells(question.estimated(returns), incumbent, question.directed).representatives
+        kept = self._problem(returns.distance(directed)).cells(incumbent).representatives
         self.met = []
-        for U in returns.resample(question.paired, DRAWS, self.rng):
-            distance = question.distance(U)
-            labels = question.quick_labels(distance, [incumbent], self.rng, *DRAWN)
+        for U in returns.resample(DRAWS, self.rng):
+            problem = self._problem(sealed(policy_distance(U, directed=directed, paired=returns.paired)))
+            labels = quick_labels(problem, [incumbent], self.rng, *DRAWN)
             self.met.append(labels)
-            mine = gradient(question, U, distance, incumbent, kept)
+            mine = gradient(problem, U, returns.paired, incumbent, kept)
             own += parts(carried(mine, beta, pivot) * error)
-            stays = question.cost(distance, incumbent)
-            gain = stays - question.cost(distance, labels)
+            stays = problem.objective(incumbent)
+            gain = stays - problem.objective(labels)
             if gain <= ALIKE * stays:
                 agreed += 1
                 continue
-            best = measure_cells(distance, labels, question.directed).representatives
-            other = gradient(question, U, distance, labels, best)
+            other = gradient(problem, U, returns.paired, labels, problem.cells(labels).representatives)
             deciding += gain * parts(carried(other - mine, beta, pivot) * error)
         self.agreement = agreed / DRAWS
         claim = _together(own, deciding)
@@ -96,7 +100,7 @@ class Allocation:
             np.add.at(extra, (policies, tasks), share)
         self.claim += extra * (max(self.claim.sum(), 1.0) / max(extra.sum(), 1e-300))
 
-    def plan(self, returns: Returns, episodes: int) -> Counts:
+    def plan(self, returns: Returns, episodes: int) -> LongArray:
         """How many episodes more of each entry [N, M], at most ``episodes`` in all.
 
         An entry that claims takes the pivot of its row along, so that it has as many. If the claims ask for little,
@@ -111,7 +115,7 @@ class Allocation:
         while 2.0 * np.minimum(most, share).sum() < room and (most < share).any():
             most = 2 * most
         wanted = np.minimum(most, share)
-        pivot = returns.pivot(self.question.paired)
+        pivot = returns.pivot
         for e in np.argsort(-share / returns.counts, axis=None, kind="stable").tolist():
             i, j = divmod(e, share.shape[1])
             if share[i, j] <= 0.0:
@@ -125,10 +129,10 @@ class Allocation:
                 room -= more + behind
         return plan if plan.any() else evenly(returns, episodes)
 
-    def _fewest(self, returns: Returns, episodes: float) -> Counts:
+    def _fewest(self, returns: Returns, episodes: float) -> LongArray:
         """The episodes of entries that have the fewest are doubled; of equals the smallest distances come first."""
         counts = np.where(returns.exact, 0, returns.counts).ravel()
-        order = np.lexsort((self.question.estimated(returns).ravel(), counts))
+        order = np.lexsort((returns.distance(self.question.directed).ravel(), counts))
         more = np.where(returns.exact.ravel(), 0, np.clip(counts, RUN, max(RUN, int(episodes))))
         chosen = order[np.cumsum(more[order]) <= episodes]
         plan = np.zeros(counts.size, np.int64)
@@ -136,7 +140,7 @@ class Allocation:
         return plan.reshape(returns.counts.shape)
 
 
-def evenly(returns: Returns, episodes: int) -> Counts:
+def evenly(returns: Returns, episodes: int) -> LongArray:
     """So many episodes for all entries alike; what is left over goes to the first ones with the fewest."""
     plan = np.zeros(returns.counts.size, np.int64)
     order = np.argsort(np.where(returns.exact, np.iinfo(np.int64).max, returns.counts), axis=None, kind="stable")
@@ -147,25 +151,36 @@ def evenly(returns: Returns, episodes: int) -> Counts:
     return plan.reshape(returns.counts.shape)
 
 
-def gradient(question: Question, U: FloatArray, distance: FloatArray, labels: Labels, kept: Counts) -> FloatArray:
+def quick_labels(
+    problem: Problem, starts: list[IntArray], rng: np.random.Generator, walks: int, steps: int
+) -> IntArray:
+    """A good clustering, found in milliseconds: the best of short walks and of descents from ``starts``."""
+    if problem.question.max_radius is not None:
+        return covering_labels(problem)
+    search = Search(problem, Chain(), steps)
+    found = [search.restart(item) for item in enumerate(rng.spawn(walks))]
+    tried = [*((walk.labels, walk.cost) for walk in found), *(problem.descended(start) for start in starts)]
+    return min(tried, key=lambda pair: pair[1])[0]
+
+
+def gradient(problem: Problem, U: FloatArray, paired: bool, labels: IntArray, kept: LongArray) -> FloatArray:
     """d mean radius / d U [N, M]: a cell's radius is a regret, that of the member worst off under its policy."""
-    slopes = np.zeros(U.shape)
-    rows = np.arange(len(U))
-    best = rows if question.paired else U.argmax(axis=1)
+    slopes, rows, distance = np.zeros(U.shape), np.arange(len(U)), problem.distance
+    best = rows if paired else U.argmax(axis=1)
     regret = U[rows, best][:, None] - U
     for cell, policy in enumerate(kept.tolist()):
         members = np.flatnonzero(labels == cell)
         task = int(members[np.argmax(distance[members, policy])])
         if not distance[task, policy] > 0.0:
             continue
-        if not question.directed and regret[policy, task] > regret[task, policy]:
+        if not problem.directed and regret[policy, task] > regret[task, policy]:
             task, policy = policy, task
         slopes[task, best[task]] += len(members) / len(labels)
         slopes[task, policy] -= len(members) / len(labels)
     return slopes
 
 
-def carried(slopes: FloatArray, beta: FloatArray, pivot: Counts) -> FloatArray:
+def carried(slopes: FloatArray, beta: FloatArray, pivot: LongArray) -> FloatArray:
     """What the estimate depends on, entry by entry: the pivot carries its own slope and its part of the others'."""
     out = slopes.copy()
     out[np.arange(len(slopes)), pivot] += (slopes * beta).sum(axis=1)

@@ -1,7 +1,7 @@
 """Cross values of tasks of which only episodes can be run: estimated, with intervals, for a clustering.
 
 U[i, j] is estimated by episodes of policy j in task i. Episode k of a task begins from the same seed whichever policy
-runs it (common random numbers). Episodes come in rounds; what they say of U and of distances is in ``returns``, the
+runs it (common random numbers). Episodes come in rounds; what they say about U and distances is in ``returns``, the
 intervals are in ``intervals``, where the next round's episodes go in ``allocation``.
 """
 
@@ -9,118 +9,103 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import parallel
-from pastmaster.arrays import FloatArray, sealed
-from pastmaster.checks import listed, whole, within
-from pastmaster.clustering import Clustering, search_clusterings
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.checks import chosen, listed, whole, within
+from pastmaster.clustering import Clustering, Question, search_clusterings
+from pastmaster.clustering.question import Problem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
-from pastmaster.estimation.episodes import Episodes
 from pastmaster.estimation.intervals import entry_limits
-from pastmaster.estimation.means import check_fits, is_certain
-from pastmaster.estimation.question import CALLER, Labels, Question, checked_question
-from pastmaster.estimation.ranges import Ranges
+from pastmaster.estimation.means import certain_values, fitting_policy, is_certain
+from pastmaster.estimation.ranges import CALLER, Ranges
 from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interval, kept_distances
-from pastmaster.estimation.returns import Counts, Returns
+from pastmaster.estimation.returns import Returns
+from pastmaster.estimation.rollouts import Task
+from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import checked_rng
-from pastmaster.policies import Policy, TablePolicy, as_policy
-from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values import cross_values
+from pastmaster.policies import Policy, as_policy
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent
+ASKED = ("episodes", "span", "directed", "n_clusters", "max_radius")
+SEARCHED = ("restarts", "iterations")
 
 
 def estimate_cross_values(
-    tasks: Iterable[TabularMDP | GymTask],
-    policies: Iterable[Any],
-    *,
-    rng: np.random.Generator,
-    budget: int,
-    clustering: Mapping[str, Any] | None = None,
-    precision: float | None = None,
-    confidence: float = 0.95,
-    allocation: Literal["sequential", "uniform"] = "sequential",
-    paired: bool | None = None,
-    bounds: tuple[float, float] | None = None,
-    n_jobs: int = 1,
-    backend: str | None = None,
-    save: str | Path | None = None,
-    progress: bool = False,
-) -> CrossValueEstimate:
-    """U [N, M] of N tasks and M policies (anything ``as_policy`` takes), by at most ``budget`` episodes in all.
+    tasks: Iterable[Task], policies: Iterable[Any], *, rng: np.random.Generator, budget: int,
+    clustering: Mapping[str, Any] | None = None, allocation: Literal["sequential", "uniform"] = "sequential",
+    precision: float | None = None, confidence: float = 0.95, paired: bool | None = None,
+    bounds: tuple[float, float] | None = None, n_jobs: int = 1, backend: str | None = None,
+    save: str | Path | None = None, progress: bool = False,
+) -> CrossValueEstimate:  # fmt: skip
+    """Estimate by episodes what every policy is worth in every task.
 
-    ``clustering`` says what the estimate is for: options of ``search_clusterings`` (episodes, span, directed,
-    n_clusters, max_radius; span by default that of the bounds; restarts and iterations for the final search).
-    "sequential" allocation spends episodes where they can change that clustering, "uniform" on all entries alike.
-    ``precision`` ends it early: when the cost of the clustering found is known to +- precision (without a clustering:
-    every entry of U).
+    Parameters
+    ----------
+    tasks, policies
+        N tasks with a horizon and M policies, anything ``as_policy`` takes. In a deterministic ``TabularMDP`` with one
+        start a table of actions is valued exactly, and counted as one episode.
+    rng : numpy.random.Generator
+        The result depends on it, not on workers.
+    budget : int
+        Episodes in all, at most.
+    clustering : mapping, optional
+        What the estimate is for, as options of ``search_clusterings``: episodes, span (by default that of the bounds),
+        directed, n_clusters, max_radius; restarts and iterations for the final search.
+    allocation : {"sequential", "uniform"}
+        Episodes where they can change that clustering, or for all entries alike.
+    precision : float, optional
+        Stop when the cost of the clustering (without one: every entry of U) is known to +- precision.
+    confidence : float
+        Of each entry's interval and of the interval of the cost. Both hold whenever one stops.
+    paired : bool, optional
+        Whether policy j is task j's own; by default where U is square (see ``policy_distance``).
+    bounds : (float, float), optional
+        Bounds on a return in all tasks; by default those each task knows, else twice the range seen so far, and then
+        nothing is guaranteed, which the result says.
+    n_jobs, backend, save, progress
+        As for ``parallel.run``, "loky" by default. ``save`` is a folder of finished episodes: the same call goes on
+        from them; tasks and policies must then be data.
 
-    ``confidence`` is that of each entry's interval, and of the interval of the cost; both hold whenever one stops.
-    They rest on bounds of a return: ``bounds`` (lower, upper) for all tasks, else those each task knows, else twice the
-    range seen so far, and then nothing is guaranteed, and the result says so. ``paired``: policy j is task j's own, by
-    default where U is square (see ``policy_distance``).
+    Returns
+    -------
+    CrossValueEstimate
 
-    In a deterministic ``TabularMDP`` with one start a table of actions is valued exactly, and counted as one episode.
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
 
-    ``backend`` is "loky" by default where ``n_jobs`` is not 1, since environments hold the interpreter; see
-    ``parallel.run``. The result depends on ``rng`` and on nothing of this. ``save`` is a folder: finished episodes
-    are kept there, and the same call goes on from them; tasks and policies must then be data.
+    Examples
+    --------
+    >>> from pastmaster import TabularMDP
+    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+    >>> rng = np.random.default_rng(0)
+    >>> estimate_cross_values([task], [[0, 0], [1, 1]], rng=rng, budget=2, allocation="uniform").mean
+    array([[1.  , 1.75]])
     """
-    rng = checked_rng(CALLER, rng)
-    tasks, columns = _checked_tasks(tasks), _checked_columns(policies)
-    square = len(tasks) == len(columns)
-    paired = square if paired is None else paired
-    if paired and not square:
-        raise InvalidInputError(f"{CALLER}: paired is True, must be False: {len(tasks)} tasks, {len(columns)} policies")
-    if allocation not in ("sequential", "uniform"):
-        raise InvalidInputError(f"{CALLER}: allocation is {allocation!r}, must be 'sequential' or 'uniform'")
-    if allocation == "sequential" and clustering is None:
-        raise InvalidInputError(
-            f"{CALLER}: allocation is 'sequential' and clustering None, must be the options of a clustering, "
-            "such as {'episodes': 10_000}: episodes go where they can change it"
-        )
-    confidence = within(CALLER, "confidence", confidence, 0.5, 1.0 - 1e-12)
-    if precision is not None:
-        precision = within(CALLER, "precision", precision, 0.0, np.inf)
-    exact = _exact_entries(tasks, columns)
-    least = int(np.where(exact, 1, FIRST).sum())
-    budget = whole(CALLER, "budget", budget, at_least=1)
-    if budget < least:
-        raise InvalidInputError(f"{CALLER}: budget is {budget}, must be at least {least}: {FIRST} for every entry of U")
+    rng, tasks, columns = checked_rng(CALLER, rng), _checked_tasks(tasks), _checked_columns(policies)
+    returns = _exact_returns(tasks, columns, paired)
+    aim = _Aim.checked(returns, budget, clustering, allocation, precision, confidence)
     ranges = Ranges(tasks, bounds)
     seeds, stream = rng.integers(2**63, size=len(tasks)).tolist(), rng.spawn(1)[0]
     folder = None if save is None else parallel.saving_folder(CALLER, save)
-    episodes = Episodes(tasks, columns, seeds, folder, n_jobs, backend, progress)
-    asked = None if clustering is None else checked_question(clustering, paired, *exact.shape)
-    estimation = _Estimation(tasks, columns, exact, ranges, asked, stream, confidence, precision, paired)
-    with closing(episodes):
-        return estimation.run(episodes, budget, allocation == "sequential")
+    with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
+        return _Estimation(returns, ranges, aim, stream).run(runner)
 
 
-def exact_returns(tasks: list[TabularMDP | GymTask], columns: list[Policy], exact: npt.NDArray[np.bool_]) -> Returns:
-    """No episodes yet, but the values of the entries that one episode tells all of."""
-    returns = Returns(len(tasks), len(columns), exact)
-    for i in np.flatnonzero(exact.any(axis=1)).tolist():
-        some = np.flatnonzero(exact[i]).tolist()
-        tables = [column.table for j in some if isinstance(column := columns[j], TablePolicy)]
-        for j, value in zip(some, cross_values([tasks[i]], tables)[0], strict=True):
-            returns.add(i, j, np.array([value]))
-    return returns
-
-
-def _checked_tasks(tasks: Any) -> list[TabularMDP | GymTask]:
-    found = listed([tasks] if isinstance(tasks, TabularMDP | GymTask) else tasks, f"{CALLER}: tasks")
+def _checked_tasks(tasks: Any) -> list[Task]:
+    found = listed([tasks] if isinstance(tasks, Task) else tasks, f"{CALLER}: tasks")
     for i, task in enumerate(found):
-        if not isinstance(task, TabularMDP | GymTask):
+        if not isinstance(task, Task):
             raise InvalidInputError(f"{CALLER}: tasks[{i}] is a {type(task).__name__}, must be a TabularMDP or GymTask")
         if task.horizon is None:
             raise InvalidInputError(f"{CALLER}: tasks[{i}] has no horizon, must have one: an episode may never end")
@@ -136,130 +121,176 @@ def _checked_columns(policies: Any) -> list[Policy]:
     return found
 
 
-def _exact_entries(tasks: list[TabularMDP | GymTask], columns: list[Policy]) -> npt.NDArray[np.bool_]:
-    """Which entries one episode tells all of; tables that do not fit a task are refused."""
-    exact = np.zeros((len(tasks), len(columns)), np.bool_)
+def _exact_returns(tasks: list[Task], columns: list[Policy], paired: bool | None) -> Returns:
+    """No episodes yet, but the values of entries whose episodes are all the same; tables are checked to fit."""
+    square = len(tasks) == len(columns)
+    if paired and not square:
+        raise InvalidInputError(f"{CALLER}: paired is True, must be False: {len(tasks)} tasks, {len(columns)} policies")
+    for (i, task), (j, column) in product(enumerate(tasks), enumerate(columns)):
+        fitting_policy(column, task, f"{CALLER}: in tasks[{i}] policies[{j}]")
+    exact = np.array([[is_certain(task, column) for column in columns] for task in tasks])
+    returns = Returns(exact, square if paired is None else paired)
     for i, task in enumerate(tasks):
-        for j, column in enumerate(columns):
-            check_fits(column, task, f"{CALLER}: in tasks[{i}] policies[{j}]")
-            exact[i, j] = is_certain(task, column)
-    return exact
+        some = np.flatnonzero(exact[i]).tolist()
+        for j, value in zip(some, certain_values(task, [columns[j] for j in some]), strict=True):
+            returns.add(i, j, np.array([value]))
+    return returns
 
 
+@dataclass(frozen=True)
+class _Aim:
+    """What an estimate is for, and when it ends."""
+
+    budget: int
+    sequential: bool
+    precision: float | None
+    confidence: float
+    question: Question | None
+    options: dict[str, Any]  # of the final search
+
+    @classmethod
+    def checked(
+        cls, returns: Returns, budget: Any, clustering: Any, allocation: Any, precision: Any, confidence: Any
+    ) -> _Aim:
+        """From arguments; what makes no sense is refused."""
+        chosen(CALLER, "allocation", allocation, ("sequential", "uniform"))
+        if allocation == "sequential" and clustering is None:
+            raise InvalidInputError(
+                f"{CALLER}: allocation is 'sequential' and clustering None, must be the options of a clustering, "
+                "such as {'episodes': 10_000}: episodes go where they can change it"
+            )
+        confidence = within(CALLER, "confidence", confidence, 0.5, 1.0 - 1e-12)
+        if precision is not None:
+            precision = within(CALLER, "precision", precision, 0.0, np.inf)
+        least = int(np.where(returns.exact, 1, FIRST).sum())
+        budget = whole(CALLER, "budget", budget, at_least=1)
+        if budget < least:
+            raise InvalidInputError(
+                f"{CALLER}: budget is {budget}, must be at least {least}: {FIRST} for every entry of U"
+            )
+        question, options = (None, {}) if clustering is None else checked_question(clustering, returns)
+        return cls(budget, allocation == "sequential", precision, confidence, question, options)
+
+
+def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str, Any]]:
+    """What is asked for, and how the final search is to be done, from options of ``search_clusterings``."""
+    if not isinstance(options, Mapping):
+        raise InvalidInputError(
+            f"{CALLER}: clustering is {options!r}, must be options of search_clusterings, as a dict"
+        )
+    unknown = sorted(set(options) - {*ASKED, *SEARCHED})
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise InvalidInputError(f"{CALLER}: clustering has {names}, must be of {', '.join((*ASKED, *SEARCHED))}")
+    question = Question(**{name: options[name] for name in ASKED if name in options})
+    n_tasks, n_policies = returns.exact.shape
+    if not question.directed and not returns.paired:
+        raise InvalidInputError(
+            f"{CALLER}: clustering is of symmetric distances, must have 'directed': True: "
+            f"the {n_policies} policies are not the {n_tasks} tasks' own"
+        )
+    place = f"{CALLER}: clustering"
+    question.check_asked(place)
+    with_span = question.span is not None or question.episodes is None
+    (question if with_span else replace(question, span=1.0)).check(place, n_tasks, n_policies)
+    return question, {name: options[name] for name in SEARCHED if name in options}
+
+
+@dataclass
 class _Estimation:
     """Rounds of episodes, and what is known after each."""
 
-    def __init__(
-        self,
-        tasks: list[TabularMDP | GymTask],
-        columns: list[Policy],
-        exact: npt.NDArray[np.bool_],
-        ranges: Ranges,
-        asked: tuple[Question, dict[str, Any]] | None,
-        rng: np.random.Generator,
-        confidence: float,
-        precision: float | None,
-        paired: bool,
-    ) -> None:
-        self.tasks, self.columns, self.ranges, self.rng = tasks, columns, ranges, rng
-        self.confidence, self.precision, self.paired = confidence, precision, paired
-        self.question = None if asked is None else asked[0]
-        self.how = {} if asked is None else asked[1]
-        self.returns = exact_returns(tasks, columns, exact)
-        self.rounds: list[Round] = []
-        self.found: Clustering | None = None
+    returns: Returns
+    ranges: Ranges
+    aim: _Aim
+    rng: np.random.Generator
+    rounds: list[Round] = field(default_factory=list)
+    found: Clustering | None = None
 
-    def run(self, episodes: Episodes, budget: int, sequential: bool) -> CrossValueEstimate:
+    def __post_init__(self) -> None:
+        self.alpha = 1.0 - self.aim.confidence
+
+    def run(self, runner: EpisodeRunner) -> CrossValueEstimate:
         """Rounds until the precision is reached or the budget is spent."""
         returns = self.returns
-        plan: Counts = np.where(returns.exact, 0, FIRST)
-        labels: Labels | None = None
+        plan: LongArray = np.where(returns.exact, 0, FIRST)
+        labels: IntArray | None = None
         sampler: Allocation | None = None
         while True:
             if plan.any():
-                episodes.run(returns, plan)
+                runner.run(returns, plan)
             bounds = self.ranges.of(returns)
-            if self.question is not None:
-                question = self._settled()
-                sampler = sampler or Allocation(question, self.rng)
-                sampler.question = question
+            if self.aim.question is not None:
+                sampler = sampler or Allocation(self.question, self.rng)
+                sampler.question = self.question
                 labels = sampler.incumbent(returns, labels)
             spent = int(returns.counts.sum())
             self.rounds.append(Round(spent, labels))
-            left = budget - spent
-            size = int(GROWTH * spent) if left > 2 * GROWTH * spent else left
+            left = self.aim.budget - spent
             if self._is_precise(bounds, labels):
                 return self._result(bounds, sampler, "precision")
             if left < RUN:
                 return self._result(bounds, sampler, "budget")
-            if sequential and sampler is not None and labels is not None:
-                sampler.look(returns, labels)
-                if self.precision is not None:
-                    made = self._made(labels)
-                    ends = kept_distances(returns, bounds, made, 1.0 - self.confidence, self.paired)
-                    sampler.look_at_width(made, *ends)
-                plan = sampler.plan(returns, size)
-            else:
-                plan = evenly(returns, size)
+            size = int(GROWTH * spent) if left > 2 * GROWTH * spent else left
+            plan = self._plan(bounds, sampler, labels, size)
             if not plan.any():  # all entries are exact
                 return self._result(bounds, sampler, "budget")
 
-    def _settled(self) -> Question:
-        """The question with a span: that of the bounds, if none is given, and running bounds change."""
-        assert self.question is not None
-        if self.question.episodes is None or self.question.span is not None:
-            return self.question
-        return replace(self.question, span=self.ranges.span(self.returns))
+    def _plan(self, bounds: FloatArray, sampler: Allocation | None, labels: IntArray | None, size: int) -> LongArray:
+        """The episodes of the next round."""
+        if not self.aim.sequential or sampler is None or labels is None:
+            return evenly(self.returns, size)
+        sampler.look(self.returns, labels)
+        if self.aim.precision is not None:
+            made = self._made(labels)
+            sampler.look_at_width(made, *kept_distances(self.returns, bounds, made, self.alpha))
+        return sampler.plan(self.returns, size)
 
-    def _is_precise(self, bounds: FloatArray, labels: Labels | None) -> bool:
-        if self.precision is None:
+    @property
+    def question(self) -> Question:
+        """What is asked, with a span: that of the bounds, if none is given; running bounds change."""
+        question = self.aim.question
+        assert question is not None
+        if question.episodes is None or question.span is not None:
+            return question
+        return replace(question, span=self.ranges.span(self.returns))
+
+    def _is_precise(self, bounds: FloatArray, labels: IntArray | None) -> bool:
+        if self.aim.precision is None:
             return False
+        widest = 2.0 * self.aim.precision
         if labels is None:
-            low, high = entry_limits(self.returns, bounds, 1.0 - self.confidence)
-            return bool((high - low).max() <= 2.0 * self.precision)
-        if self._width(bounds, labels) > 2.0 * self.precision:
+            low, high = entry_limits(self.returns, bounds, self.alpha)
+            return bool((high - low).max() <= widest)
+        if self._width(bounds, self._made(labels)) > widest:
             return False
         self.found = self._searched()
-        return self._width(bounds, self.found.labels) <= 2.0 * self.precision
+        return self._width(bounds, self.found) <= widest
 
-    def _width(self, bounds: FloatArray, labels: Labels) -> float:
-        low, high = cost_interval(self.returns, bounds, self._made(labels), 1.0 - self.confidence, self.paired)
+    def _width(self, bounds: FloatArray, clustering: Clustering) -> float:
+        low, high = cost_interval(self.returns, bounds, clustering, self.alpha)
         return high - low
 
-    def _made(self, labels: Labels) -> Clustering:
+    def _made(self, labels: IntArray) -> Clustering:
         """The clustering that labels make of the tasks now."""
-        question = self._settled()
-        return Clustering.from_labels(
-            question.estimated(self.returns),
-            labels,
-            directed=question.directed,
-            episodes=question.episodes,
-            span=question.span,
-        )
+        question = self.question
+        return Clustering.of(Problem(self.returns.distance(question.directed), question), labels)
 
     def _searched(self) -> Clustering:
         """The clustering that all episodes so far make, well searched for."""
-        question = self._settled()
-        return search_clusterings(
-            question.estimated(self.returns),
-            episodes=question.episodes,
-            span=question.span,
-            directed=question.directed,
-            n_clusters=question.n_clusters,
-            max_radius=question.max_radius,
-            rng=self.rng.spawn(1)[0],
-            **self.how,
-        )
+        question = self.question
+        distance, rng = self.returns.distance(question.directed), self.rng.spawn(1)[0]
+        return search_clusterings(distance, rng=rng, **asdict(question), **self.aim.options)
 
     def _result(
         self, bounds: FloatArray, sampler: Allocation | None, stopped: Literal["precision", "budget"]
     ) -> CrossValueEstimate:
-        returns, alpha = self.returns, 1.0 - self.confidence
-        low, high = entry_limits(returns, bounds, alpha)
+        returns = self.returns
+        low, high = entry_limits(returns, bounds, self.alpha)
         found, interval, agreement = None, None, None
         if sampler is not None:
             found = self._searched() if self.found is None or stopped == "budget" else self.found
-            interval = cost_interval(returns, bounds, found, alpha, self.paired)
+            interval = cost_interval(returns, bounds, found, self.alpha)
             sampler.look(returns, found.labels)
             agreement = sampler.agreement
         return CrossValueEstimate(
@@ -267,15 +298,15 @@ class _Estimation:
             low=sealed(low),
             high=sealed(high),
             episodes=sealed(returns.counts.copy()),
-            confidence=self.confidence,
+            confidence=self.aim.confidence,
             bounds=sealed(bounds),
             bounds_from=self.ranges.sources,
             stopped=stopped,
-            paired=self.paired,
+            paired=returns.paired,
             clustering=found,
             cost_interval=interval,
             agreement=agreement,
             rounds=tuple(self.rounds),
-            question=None if self.question is None else self._settled(),
+            question=None if sampler is None else self.question,
             returns=returns,
         )

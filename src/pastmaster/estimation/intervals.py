@@ -20,16 +20,15 @@ Rounding is charged against the capital, bisection returns the end that is ruled
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, LongArray
 from pastmaster.estimation import _interval_kernels as kernels
-from pastmaster.estimation.returns import Counts, Returns
-
-Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+from pastmaster.estimation.returns import Returns
 
 
-def mean_limits(returns: FloatArray, first: Counts, lower: FloatArray, upper: FloatArray, level: float) -> FloatArray:
+def mean_limits(
+    returns: FloatArray, first: LongArray, lower: FloatArray, upper: FloatArray, level: float
+) -> FloatArray:
     """The ends [E, 2] of intervals for E means, each wrong with a chance of at most ``level``, at any time.
 
     Entry e has returns[first[e] : first[e + 1]], within lower[e] .. upper[e]. Its interval always holds its own mean.
@@ -55,7 +54,7 @@ def entry_limits(returns: Returns, bounds: FloatArray, level: float) -> tuple[Fl
 
 
 def joint_distances(
-    returns: Returns, bounds: FloatArray, alpha: float, *, directed: bool, paired: bool, pairs: Pairs
+    returns: Returns, bounds: FloatArray, alpha: float, directed: bool, pairs: tuple[LongArray, LongArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Ends [P] for the distances of pairs (task, policy), that all hold at once with a chance of 1 - alpha.
 
@@ -64,28 +63,22 @@ def joint_distances(
     regret, from the differences of returns in episodes begun from the same seeds, which is the better one where
     policies earn alike. A regret's interval is what is common to both.
     """
-    level = alpha / (returns.counts.size * (2 if paired else 1))
-    low, high = entry_limits(returns, bounds, level)
-    rows, columns = pairs
-    ends = _regrets(returns, bounds, level, low, high, paired, rows, columns)
+    level = alpha / (returns.counts.size * (2 if returns.paired else 1))
+    entries = entry_limits(returns, bounds, level)
+    low, high = _regrets(returns, bounds, level, entries, *pairs)
     if directed:
-        return ends
-    back = _regrets(returns, bounds, level, low, high, paired, columns, rows)
-    return np.maximum(ends[0], back[0]), np.maximum(ends[1], back[1])
+        return low, high
+    back_low, back_high = _regrets(returns, bounds, level, entries, *pairs[::-1])
+    return np.maximum(low, back_low), np.maximum(high, back_high)
 
 
 def _regrets(
-    returns: Returns,
-    bounds: FloatArray,
-    level: float,
-    low: FloatArray,
-    high: FloatArray,
-    paired: bool,
-    rows: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
-) -> tuple[FloatArray, FloatArray]:
+    returns: Returns, bounds: FloatArray, level: float, entries: tuple[FloatArray, FloatArray], rows: LongArray,
+    columns: LongArray,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     """Ends of the regrets of these pairs."""
-    if not paired:
+    low, high = entries
+    if not returns.paired:
         least = low.max(axis=1)[rows] - high[rows, columns]
         return np.maximum(0.0, least), np.maximum(0.0, high.max(axis=1)[rows] - low[rows, columns])
     differences = [returns.differences(i, i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]

@@ -14,63 +14,117 @@ import numpy as np
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.rollouts import Run, episode_returns
-from pastmaster.policies import TablePolicy, as_policy
+from pastmaster.estimation.rollouts import EpisodeRange, Task, episode_returns
+from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.policy import checked_policy
-from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import cross_values
 
 
 class Estimate(NamedTuple):
-    """Mean returns of policies, their standard errors (0 where one episode tells all), and the episodes used."""
+    """Mean returns of policies in a task.
+
+    Attributes
+    ----------
+    mean, error : ndarray
+        Each policy's mean return and its standard error [M]; 0 where all episodes are the same.
+    episodes : int
+        The episodes used, of all policies together.
+    """
 
     mean: FloatArray
     error: FloatArray
     episodes: int
 
 
-def estimate_values(task: TabularMDP | GymTask, policies: Sequence[Any], *, episodes: int, seed: int) -> Estimate:
-    """The mean return of each policy over ``episodes`` episodes, and its standard error.
+def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed: int) -> Estimate:
+    """The mean discounted return of each policy in a task.
 
-    In a deterministic ``TabularMDP`` every episode of a policy of actions is the same: it is run once, and counted as
-    often as one who does not know that would run it.
+    In a deterministic ``TabularMDP`` every episode of a table of actions is the same: it is run once, and counted as
+    often as it would be run without knowing that.
+
+    Parameters
+    ----------
+    task : TabularMDP or GymTask
+        A task with a horizon.
+    policies : sequence
+        Anything ``as_policy`` takes.
+    episodes, seed : int
+        Episodes of each policy, and the seed of all of them.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    InvalidInputError
+        If the task has no horizon, or a policy does not fit it.
+
+    Examples
+    --------
+    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+    >>> estimate_values(task, [[0, 0], [1, 1]], episodes=10, seed=0)
+    Estimate(mean=array([1.  , 1.75]), error=array([0., 0.]), episodes=20)
     """
     episodes = whole("estimate_values", "episodes", episodes, at_least=1)
     if task.horizon is None:
         raise InvalidInputError(f"estimate_values: {task} has no horizon, must have one: an episode may never end")
-    things = [fitting_policy(policy, task, f"estimate_values: policies[{j}]") for j, policy in enumerate(policies)]
-    mean, error = np.empty(len(things)), np.zeros(len(things))
-    alike = [j for j, policy in enumerate(things) if is_certain(task, policy)]
-    if alike and isinstance(task, TabularMDP):
-        mean[alike] = cross_values([task], [things[j].table for j in alike])[0]
-    others = sorted(set(range(len(things))) - set(alike))
-    found = episode_returns(task, things, [Run(j, 0, episodes) for j in others], seed) if others else []
+    columns = [fitting_policy(policy, task, f"estimate_values: policies[{j}]") for j, policy in enumerate(policies)]
+    mean, error = np.empty(len(columns)), np.zeros(len(columns))
+    certain = [j for j, policy in enumerate(columns) if is_certain(task, policy)]
+    mean[certain] = certain_values(task, [columns[j] for j in certain])
+    others = sorted(set(range(len(columns))) - set(certain))
+    found = episode_returns(task, columns, [EpisodeRange(j, 0, episodes) for j in others], seed) if others else []
     for j, returns in zip(others, found, strict=True):
         mean[j] = np.mean(returns)
         error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
-    return Estimate(mean, error, episodes * len(things))
+    return Estimate(mean, error, episodes * len(columns))
 
 
-def is_certain(task: TabularMDP | GymTask, policy: Any) -> bool:
+def is_certain(task: Task, policy: Any) -> bool:
     """Whether every episode of the policy is known to be the same."""
     sure = isinstance(task, TabularMDP) and task.is_deterministic and len(task.start_states) == 1
     return sure and isinstance(policy, TablePolicy) and not policy.random
 
 
-def fitting_policy(policy: Any, task: TabularMDP | GymTask, place: str) -> Any:
-    """What ``as_policy`` makes of it, a table being checked against the task's states and actions."""
+def certain_values(task: Task, policies: Sequence[Policy]) -> FloatArray:
+    """What policies are worth whose episodes are all the same."""
+    tables = [policy.table for policy in policies if isinstance(policy, TablePolicy)]
+    return cross_values([task], tables)[0] if tables else np.empty(0)
+
+
+def fitting_policy(policy: Any, task: Task, place: str) -> Policy:
+    """The policy that ``as_policy`` makes, a table being checked against the task's states and actions.
+
+    Parameters
+    ----------
+    policy : object
+        Anything ``as_policy`` takes.
+    task : TabularMDP or GymTask
+    place : str
+        What an error calls the policy.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no policy, or a table that does not fit the task.
+
+    Examples
+    --------
+    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+    >>> fitting_policy([0, 1], task, "here").table
+    array([0, 1], dtype=int32)
+    """
     made = as_policy(policy, place)
-    check_fits(made, task, place)
+    if isinstance(made, TablePolicy):
+        if task.n_states is None or task.n_actions is None:
+            raise InvalidInputError(
+                f"{place} is a table, which needs Discrete observations and actions from 0; {task.name} has others"
+            )
+        checked_policy(made.table, task.n_states, task.n_actions, place)
     return made
-
-
-def check_fits(policy: Any, task: TabularMDP | GymTask, place: str) -> None:
-    """Refuse a table that is not of the task's states and actions."""
-    if not isinstance(policy, TablePolicy):
-        return
-    if task.n_states is None or task.n_actions is None:
-        raise InvalidInputError(
-            f"{place} is a table, which needs Discrete observations and actions from 0; {task.name} has others"
-        )
-    checked_policy(policy.table, task.n_states, task.n_actions, place)

@@ -1,4 +1,4 @@
-"""Bounds on the return of an episode in each task, and whence they are."""
+"""Bounds on the return of an episode in each task, and where they come from."""
 
 from __future__ import annotations
 
@@ -8,32 +8,25 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.question import CALLER
 from pastmaster.estimation.returns import Returns
-from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values.bounds import task_bounds
+from pastmaster.estimation.rollouts import Task
+from pastmaster.values.bounds import checked_bounds, task_bounds
 
+CALLER = "estimate_cross_values"
 OUTSIDE = 1e-9  # relative: how far rounding may carry a return beyond its bounds
 
 
 class Ranges:
-    """Bounds on a return in each task, and where they are from: "declared", "task" or "running"."""
+    """Bounds on a return in each task, and where they come from: "declared", "task" or "running"."""
 
-    def __init__(self, tasks: list[TabularMDP | GymTask], given: tuple[float, float] | None) -> None:
+    def __init__(self, tasks: list[Task], given: tuple[float, float] | None) -> None:
         if given is not None:
-            try:
-                lower, upper = map(float, given)
-            except (TypeError, ValueError):
-                lower, upper = 1.0, 0.0
-            if not (np.isfinite([lower, upper]).all() and lower < upper):
-                raise InvalidInputError(f"{CALLER}: bounds is {given!r}, must be (lower, upper) of a return")
-            told: list[Any] = [(lower, upper)] * len(tasks)
+            bounds: list[Any] = [checked_bounds(CALLER, given)] * len(tasks)
         else:
-            told = [task_bounds(task) for task in tasks]
+            bounds = [task_bounds(task) for task in tasks]
         self.tasks = tasks
-        self.sources = tuple("declared" if given is not None else "running" if b is None else "task" for b in told)
-        self.known = np.array([(np.nan, np.nan) if b is None else b for b in told])
+        self.sources = tuple("declared" if given is not None else "running" if b is None else "task" for b in bounds)
+        self.known = np.array([(np.nan, np.nan) if b is None else b for b in bounds])
 
     def of(self, returns: Returns) -> FloatArray:
         """The bounds [N, 2] now; a return outside of bounds that are not running is refused."""

@@ -1,4 +1,4 @@
-"""What was found out about cross values: means, intervals, the clustering they make and how sure it is."""
+"""The result of an estimate: mean returns, intervals, the clustering they make and how sure it is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray, sealed
-from pastmaster.clustering import Clustering
-from pastmaster.clustering.bound import bound_costs
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.checks import chosen
+from pastmaster.clustering import Clustering, Question
+from pastmaster.clustering.bound import bounded
+from pastmaster.clustering.question import Problem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
-from pastmaster.estimation.question import Labels, Question
-from pastmaster.estimation.returns import Counts, Returns, corrected_distance
+from pastmaster.estimation.returns import Returns
 from pastmaster.values import policy_distance
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Round(NamedTuple):
-    """After so many episodes in all, the cells of the tasks as far as was known then (None: nobody asked)."""
+    """After so many episodes in all, the cells of the tasks as known then (None: no clustering was asked for)."""
 
     episodes: int
-    labels: Labels | None
+    labels: IntArray | None
 
 
 class Interval(NamedTuple):
@@ -36,22 +37,44 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossValueEstimate:
-    """Cross values of N tasks and M policies, as far as episodes tell.
+    """Cross values of N tasks and M policies, estimated by episodes.
 
-    ``mean``, ``low``, ``high`` [N, M]: each entry's mean return and its interval, which holds with ``confidence`` at
-    the moment one stopped, however that was chosen. ``episodes`` [N, M] were used. ``bounds`` [N, 2] are those of a
-    return in each task that the intervals rest on, ``bounds_from`` says whence each is: "declared", the "task" or
-    "running" (twice the range seen, which guarantees nothing).
-
-    ``clustering`` is the one that was asked for, from ``distance()``; ``cost_interval`` holds the cost that it has with
-    its representatives, with ``confidence``, though it was chosen by looking at the same episodes. ``agreement`` is the
-    share of resampled U under which no cheaper clustering was found. ``rounds`` tells how the clustering changed.
+    Attributes
+    ----------
+    mean, low, high : ndarray
+        Each entry's mean return, and the ends of its interval [N, M].
+    episodes : ndarray
+        The episodes used for each entry [N, M].
+    confidence : float
+        The chance with which each interval holds at the moment of stopping, however that moment was chosen.
+    bounds : ndarray
+        Bounds on a return in each task [N, 2]. The intervals rest on them.
+    bounds_from : tuple of str
+        Where each task's bounds come from: "declared", the "task", or "running" (twice the range seen, which
+        guarantees nothing).
+    stopped : {"precision", "budget"}
+        What ended it.
+    paired : bool
+        Whether policy j is task j's own.
+    clustering : Clustering or None
+        The one that was asked for, from ``distance()``.
+    cost_interval : Interval or None
+        Where its cost lies, with its representatives and with ``confidence``, although it was chosen by the same
+        episodes.
+    agreement : float or None
+        The share of resampled U under which no cheaper clustering was found.
+    rounds : tuple of Round
+        How the clustering changed.
+    question : Question or None
+        What was asked.
+    returns : Returns
+        The return of every episode.
     """
 
     mean: FloatArray
     low: FloatArray
     high: FloatArray
-    episodes: Counts
+    episodes: LongArray
     confidence: float
     bounds: FloatArray
     bounds_from: tuple[str, ...]
@@ -84,20 +107,17 @@ class CrossValueEstimate:
 
         "plug-in" puts the means in, and is too large on average: it takes maxima of noisy numbers. "corrected" chooses
         the largest in one half of the episodes and values it in the other; before it is cut at 0 it is at most the
-        truth on average, but for what looking at returns to allocate episodes adds
-        (``tasks.returns``). ``directed`` by default as for the clustering.
+        truth on average, except for what looking at returns to allocate episodes adds (see the module ``returns``).
+        ``directed`` is by default as for the clustering.
         """
         if directed is None:
             directed = self.clustering.directed if self.clustering is not None else not self.paired
-        if bias not in ("corrected", "plug-in"):
-            raise InvalidInputError(f"CrossValueEstimate.distance: bias is {bias!r}, must be 'corrected' or 'plug-in'")
+        chosen("CrossValueEstimate.distance", "bias", bias, ("corrected", "plug-in"))
         plugged = policy_distance(self.mean, directed=directed, paired=self.paired)  # refuses what cannot be
-        if bias == "plug-in":
-            return plugged
-        return corrected_distance(self.returns.halves(self.paired), directed, self.paired)
+        return plugged if bias == "plug-in" else self.returns.distance(directed)
 
     def intervals(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """``low`` and ``high`` [N, M] at another confidence; 1 - 0.05 / (N M), say, holds for all entries at once."""
+        """``low`` and ``high`` [N, M] at another confidence; with 1 - 0.05 / (N M) all entries hold at once, at 95%."""
         if not 0.0 < confidence < 1.0:
             raise InvalidInputError(
                 f"CrossValueEstimate.intervals: confidence is {confidence!r}, must be between 0 and 1"
@@ -115,14 +135,9 @@ class CrossValueEstimate:
             raise InvalidInputError("CrossValueEstimate.gap: there must be a clustering that was asked for by its cost")
         n, m = self.mean.shape
         rows, columns = (place.ravel() for place in np.indices((n, n if not found.directed else m)))
-        lowest, _ = joint_distances(
-            self.returns, self.bounds, 1.0 - self.confidence,
-            directed=found.directed, paired=self.paired, pairs=(rows, columns),
-        )  # fmt: skip
-        distance = sealed(lowest.reshape(n, -1))
-        counts = None if question.n_clusters is None else range(question.n_clusters, question.n_clusters + 1)
-        size_cost = question.size_cost(distance)
-        bound = bound_costs(distance, size_cost, found.directed, found.labels, time_limit, counts)
+        alpha = 1.0 - self.confidence
+        lowest, _ = joint_distances(self.returns, self.bounds, alpha, found.directed, (rows, columns))
+        bound = bounded(Problem(sealed(lowest.reshape(n, -1)), question), found.labels, time_limit)
         return max(0.0, self.cost_interval.high - bound.value)
 
     def __repr__(self) -> str:
@@ -143,9 +158,9 @@ class CrossValueEstimate:
     def _bounds_words(self) -> str:
         lower, upper = self.bounds[:, 0].min(), self.bounds[:, 1].max()
         words = {"declared": "as given", "task": "from the tasks", "running": "from twice the range seen"}
-        whence = " and ".join(words[source] for source in sorted(set(self.bounds_from)))
+        sources = " and ".join(words[source] for source in sorted(set(self.bounds_from)))
         warning = "" if self.guaranteed else ": intervals that rest on a range seen are NOT guaranteed"
-        return f"returns bounded in {lower:.4g} .. {upper:.4g}, {whence}{warning}"
+        return f"returns bounded in {lower:.4g} .. {upper:.4g}, {sources}{warning}"
 
     def plot(self) -> Figure:
         """U, the widths of its intervals and the episodes used."""
@@ -154,13 +169,13 @@ class CrossValueEstimate:
         return draw(self)
 
 
-def cost_interval(returns: Returns, bounds: FloatArray, clustering: Clustering, alpha: float, paired: bool) -> Interval:
+def cost_interval(returns: Returns, bounds: FloatArray, clustering: Clustering, alpha: float) -> Interval:
     """Where the cost of a clustering, with its representatives, lies with a chance of 1 - alpha, however it was chosen.
 
     The cost is that of kind "average". Its ends are those of all distances at once (``joint_distances``).
     """
     costs = []
-    for distances in kept_distances(returns, bounds, clustering, alpha, paired):
+    for distances in kept_distances(returns, bounds, clustering, alpha):
         radii = np.zeros(clustering.n_clusters)
         np.maximum.at(radii, clustering.labels, distances)
         costs.append(clustering.size_cost + float(radii[clustering.labels].mean()))
@@ -168,8 +183,8 @@ def cost_interval(returns: Returns, bounds: FloatArray, clustering: Clustering, 
 
 
 def kept_distances(
-    returns: Returns, bounds: FloatArray, clustering: Clustering, alpha: float, paired: bool
+    returns: Returns, bounds: FloatArray, clustering: Clustering, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
     """The ends [N] of every task's distance to its representative, all at once with a chance of 1 - alpha."""
     pairs = np.arange(len(clustering.labels)), clustering.representatives[clustering.labels]
-    return joint_distances(returns, bounds, alpha, directed=clustering.directed, paired=paired, pairs=pairs)
+    return joint_distances(returns, bounds, alpha, clustering.directed, pairs)

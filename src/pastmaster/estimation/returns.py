@@ -5,7 +5,7 @@ two regrets. The maximum of noisy numbers is too large on average (Jensen): for 
 returns are 0 or 1 with equal chance, one episode each, max(0, X_1 - X_2) is 0, 0, 0 or 1 with equal chance: a loss of
 1/4 is seen where there is none. So the largest is chosen in one half of the episodes and valued in the other (even and
 odd ones, the same for a row), both ways, and the two are averaged. Where the numbers of episodes were settled
-beforehand the value is unbiased given the choice, and the thing chosen is at most the largest: on average the result is
+beforehand the value is unbiased given the choice, and what is chosen is at most the largest: on average the result is
 never above the truth, and below it by as much as the choice may be wrong. Numbers that were settled by looking at
 returns, as sequential allocation does, add a bias of their own to every mean (an entry that looked bad early is looked
 at less): small beside the error, but of either sign. Distances must not be negative: cutting them at 0 comes last. That
@@ -16,23 +16,24 @@ plug-in is 0.40 s too high.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, sealed
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, sealed
 from pastmaster.estimation import _return_kernels as kernels
 
-Counts = npt.NDArray[np.int64]
 PRIOR = 1.0  # how many episodes the pseudo-return of a resampled entry counts for, on average
 
 
 class Returns:
-    """Returns of N x M entries, in the order of their episodes. ``exact`` entries have one, which tells all."""
+    """Returns of N x M entries, in the order of their episodes.
 
-    def __init__(self, n_tasks: int, n_policies: int, exact: npt.NDArray[np.bool_]) -> None:
-        self.parts: list[list[FloatArray]] = [[] for _ in range(n_tasks * n_policies)]
-        self.counts: Counts = np.zeros((n_tasks, n_policies), np.int64)
-        self.exact = exact
-        self._flat: tuple[FloatArray, Counts] | None = None
+    ``exact`` [N, M] marks entries whose episodes are all the same: they have one. ``paired``: policy j is task j's own.
+    """
+
+    def __init__(self, exact: BoolArray, paired: bool) -> None:
+        self.exact, self.paired = exact, paired
+        self.parts: list[list[FloatArray]] = [[] for _ in range(exact.size)]
+        self.counts: LongArray = np.zeros(exact.shape, np.int64)
+        self._flat: tuple[FloatArray, LongArray] | None = None
 
     def add(self, i: int, j: int, returns: FloatArray) -> None:
         """More episodes of an entry."""
@@ -41,7 +42,7 @@ class Returns:
         self._flat = None
 
     @property
-    def flat(self) -> tuple[FloatArray, Counts]:
+    def flat(self) -> tuple[FloatArray, LongArray]:
         """All returns, entry by entry, and where each entry's begin [N M + 1]."""
         if self._flat is None:
             first = np.concatenate([[0], np.cumsum(self.counts.ravel())])
@@ -69,33 +70,39 @@ class Returns:
         common = min(len(first), len(second))
         return first[:common] - second[:common]
 
-    def pivot(self, paired: bool) -> Counts:
+    @property
+    def pivot(self) -> LongArray:
         """The column of each row that has the most episodes; where policies are the tasks' own, the own one."""
-        return np.arange(len(self.counts)) if paired else self.counts.argmax(axis=1)
+        return np.arange(len(self.counts)) if self.paired else self.counts.argmax(axis=1)
 
-    def halves(self, paired: bool) -> FloatArray:
+    def distance(self, directed: bool) -> FloatArray:
+        """The distances of ``policy_distance``, without the upward bias of maxima."""
+        return sealed(np.maximum(0.0, uncut_distance(self.halves, directed, self.paired)))
+
+    @property
+    def halves(self) -> FloatArray:
         """U as estimated from the even and from the odd episodes, to choose by and to value by [2, 2, N, M].
 
         What is chosen by is of one half alone; what is valued by has the slope on the pivot of the half that chose.
         """
         out = np.empty((2, 2, *self.counts.shape))
         for crossed in (0, 1):
-            kernels.half_means(*self.flat, self.pivot(paired), crossed, out[crossed])
+            kernels.half_means(*self.flat, self.pivot, crossed, out[crossed])
         return out
 
-    def spread(self, paired: bool) -> tuple[FloatArray, FloatArray]:
+    def spread(self) -> tuple[FloatArray, FloatArray]:
         """Slopes on the pivot, and the standard deviation of what of an episode's return is not the pivot's, [N, M].
 
         To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
         """
         beta, squares = np.empty(self.counts.shape), np.empty(self.counts.shape)
-        kernels.spreads(*self.flat, self.pivot(paired), beta, squares)
+        kernels.spreads(*self.flat, self.pivot, beta, squares)
         pooled = squares.sum() / self.counts.sum()
         deviation = np.sqrt((squares + pooled) / self.counts)
         deviation[self.exact] = 0.0
         return beta, deviation
 
-    def resample(self, paired: bool, draws: int, rng: np.random.Generator) -> FloatArray:
+    def resample(self, draws: int, rng: np.random.Generator) -> FloatArray:
         """U as it may be, given the returns [draws, N, M]: a Bayesian bootstrap over episodes.
 
         An episode has one weight for its whole row, so that what policies earn alike stays alike. Every entry has one
@@ -103,7 +110,7 @@ class Returns:
         """
         flat, first = self.flat
         n_tasks, n_policies = self.counts.shape
-        pivot, (beta, _) = self.pivot(paired), self.spread(paired)
+        pivot, (beta, _) = self.pivot, self.spread()
         out = np.empty((draws, n_tasks, n_policies))
         for i in range(n_tasks):
             edges = first[i * n_policies : (i + 1) * n_policies + 1]
@@ -117,14 +124,8 @@ class Returns:
         return out
 
 
-def corrected_distance(halves: FloatArray, directed: bool, paired: bool) -> FloatArray:
-    """The distances of ``policy_distance`` from ``Returns.halves``, without the upward bias of maxima."""
-    both = uncut_distance(halves, directed, paired)
-    return np.maximum(0.0, both)
-
-
 def uncut_distance(halves: FloatArray, directed: bool, paired: bool) -> FloatArray:
-    """The same before it is cut at 0: on average at most the true distances, if no count was settled by looking."""
+    """Distances before they are cut at 0: on average at most the true ones, if no count was settled by looking."""
     choosing, valuing = halves
     both = 0.5 * (
         _chosen(choosing[0], valuing[1], directed, paired) + _chosen(choosing[1], valuing[0], directed, paired)

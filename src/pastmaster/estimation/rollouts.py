@@ -1,4 +1,4 @@
-"""Episodes of policies in a task, many at once: the one place where policies meet black boxes.
+"""Episodes of policies in a task, many at once: the one place where policies meet environments.
 
 Every episode is one *lane*: it begins with a ``reset`` of its own and ends where the environment ends it, at the task's
 horizon at the latest. No autoreset is used: an environment that would begin the next episode by itself is not stepped
@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, sealed
+from pastmaster.arrays import Array, BoolArray, FloatArray, sealed
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
 from pastmaster.policies import Policy, TablePolicy, stacked
@@ -36,9 +35,20 @@ KEPT_NUMBERS = 2**22  # random numbers of a model's episodes that are kept at on
 VECTOR_LANES = 512  # of an environment that steps all lanes as one
 
 
+Task = TabularMDP | GymTask
+
+
 @dataclass(frozen=True)
-class Run:
-    """So many episodes of one policy, from the ``first`` on."""
+class EpisodeRange:
+    """``count`` episodes of one policy, from episode ``first`` on.
+
+    Attributes
+    ----------
+    policy : int
+        The number of the policy.
+    first, count : int
+        Episodes first, first + 1, ..., first + count - 1.
+    """
 
     policy: int
     first: int
@@ -46,16 +56,47 @@ class Run:
 
 
 def episode_returns(
-    task: TabularMDP | GymTask, policies: Sequence[Policy], runs: Sequence[Run], seed: int
+    task: Task, policies: Sequence[Policy], ranges: Sequence[EpisodeRange], seed: int
 ) -> list[FloatArray]:
-    """The discounted returns of each run's episodes, in order."""
+    """Run episodes of policies in a task.
+
+    Parameters
+    ----------
+    task : TabularMDP or GymTask
+        A task with a horizon.
+    policies : sequence of Policy
+        What ``as_policy`` returns.
+    ranges : sequence of EpisodeRange
+        Which episodes of which policy.
+    seed : int
+        The task's: episode k begins from the same chances whichever policy runs it.
+
+    Returns
+    -------
+    list of ndarray
+        The discounted returns of each range's episodes, in order.
+
+    Raises
+    ------
+    InvalidInputError
+        If the task has no horizon, or a policy gives an action that does not fit.
+    TaskError
+        If the environment fails.
+
+    Examples
+    --------
+    >>> from pastmaster.policies import TablePolicy
+    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+    >>> episode_returns(task, [TablePolicy([0, 0])], [EpisodeRange(0, first=0, count=2)], seed=7)
+    [array([1., 1.])]
+    """
     if task.horizon is None:
         raise InvalidInputError(f"episode_returns: {task} has no horizon, must have one: an episode may never end")
-    episodes = [_Episode(run.policy, run.first + k) for run in runs for k in range(run.count)]
+    episodes = [_Episode(some.policy, some.first + k) for some in ranges for k in range(some.count)]
     totals = np.zeros(len(episodes))
     watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
     watched(lambda: _Rollout(task, policies, episodes, totals, seed, watch).play(), watch)
-    return np.split(totals, np.cumsum([run.count for run in runs])[:-1])
+    return np.split(totals, np.cumsum([some.count for some in ranges])[:-1])
 
 
 class _Episode(NamedTuple):
@@ -83,14 +124,9 @@ class _Rollout:
     """Episodes to be played, and their returns so far."""
 
     def __init__(
-        self,
-        task: TabularMDP | GymTask,
-        policies: Sequence[Policy],
-        episodes: list[_Episode],
-        totals: FloatArray,
-        seed: int,
+        self, task: Task, policies: Sequence[Policy], episodes: list[_Episode], totals: FloatArray, seed: int,
         watch: Watch,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.task, self.policies, self.episodes, self.totals = task, policies, episodes, totals
         self.seed, self.watch, self.horizon = seed, watch, task.horizon or 0
         self.seeds: dict[int, int] = {}
@@ -240,12 +276,11 @@ class _Rollout:
         return f"{self.task.name}: {number}{policy!r}"
 
     def checked(self, policy: Any, actions: Any, count: int) -> Any:
-        """The actions of a batch as environments take them, or a refusal that names the policy."""
+        """The actions of a batch as environments take them; an error names the policy."""
         array, space = np.asarray(actions), self.actions
         if isinstance(space, gym.spaces.Discrete):
             fits = array.shape == (count,) and array.dtype.kind in "iu"
-            if fits and ((array < space.start) | (array >= space.start + space.n)).any():
-                fits = False
+            fits = fits and not ((array < space.start) | (array >= space.start + space.n)).any()
         elif isinstance(space, gym.spaces.Box):
             fits = array.shape == (count, *space.shape) and array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
         else:
@@ -284,7 +319,7 @@ class _Acting:
         self.live = np.arange(len(self.groups))
         self.stack = stacked([policy for policy, _ in self.groups]) if self.lanes else None
 
-    def actions(self, observations: Any, going: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    def actions(self, observations: Any, going: BoolArray) -> Array:
         """The actions of all lanes; where one is over, whatever it was before."""
         if self.stack is not None:
             self._act_as_one(observations, going)
@@ -296,9 +331,9 @@ class _Acting:
                 self.chosen[lanes] = self.rollout.acted(policy, observations[lanes], uniforms)
         return self.chosen
 
-    def _act_as_one(self, observations: Any, going: npt.NDArray[np.bool_]) -> None:
+    def _act_as_one(self, observations: Any, going: BoolArray) -> None:
         """By a stack of the policies some of whose lanes still go on, made anew when a quarter of them are over."""
-        still: npt.NDArray[np.bool_] = np.any(going.reshape(len(self.groups), self.lanes), axis=1)[self.live]
+        still: BoolArray = np.any(going.reshape(len(self.groups), self.lanes), axis=1)[self.live]
         if still.sum() <= 0.75 * len(self.live):
             self.live = self.live[still]
             self.stack = stacked([self.groups[g][0] for g in self.live])

@@ -1,0 +1,87 @@
+"""The settings of the paper's chain, which ``search_clusterings`` and ``mhav.minimize`` check alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.arrays import FloatArray
+from pastmaster.checks import is_finite
+from pastmaster.errors import InvalidInputError
+
+RUNGS = 60
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Settings of the paper's Markov chain over clusterings, for ``search_clusterings``.
+
+    Parameters
+    ----------
+    ladder : sequence of float, optional
+        ln lambda of each rung, positive and increasing. By default 60 rungs that fit the distances.
+    alpha : float
+        The chance that a step proposes another rung.
+    beta : float
+        The chance that a step proposes another clustering; otherwise it stays.
+    up : float
+        alpha', the chance that a move between rungs goes up.
+    theta : float
+        How fast the chance of moving k tasks at once falls with k: as exp(-k theta).
+
+    Raises
+    ------
+    InvalidInputError
+        If the ladder is not positive and increasing, if ``alpha`` and ``beta`` are not positive with a sum below 1,
+        if ``up`` is not between 0 and 1, or if ``theta`` is not positive.
+
+    Examples
+    --------
+    >>> Chain(ladder=[10, 40, 160], theta=0.5)
+    Chain(ladder=(10.0, 40.0, 160.0), alpha=0.1, beta=0.8, up=0.5, theta=0.5)
+    """
+
+    ladder: Any = None
+    alpha: float = 0.1
+    beta: float = 0.8
+    up: float = 0.5
+    theta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.ladder is not None:
+            object.__setattr__(self, "ladder", tuple(checked_ladder("Chain", self.ladder).tolist()))
+        check_chances("Chain", self.alpha, self.beta, self.up)
+        if not (is_finite(self.theta) and self.theta > 0):
+            raise InvalidInputError(f"Chain: theta is {self.theta!r}, must be a positive number")
+
+    def rungs(self, distance: FloatArray) -> FloatArray:
+        """The ladder; by default from where a cell costs nothing to make to where the smallest moves matter.
+
+        Moving one task changes the cost by about mean(d) / N, so ln lambda runs from 1/10 of its inverse to 300 times
+        it.
+        """
+        if self.ladder is not None:
+            return np.array(self.ladder)
+        scale = float(distance.mean()) or 1.0
+        return np.geomspace(0.1, 300.0, RUNGS) * len(distance) / scale
+
+
+def checked_ladder(caller: str, ladder: npt.ArrayLike) -> FloatArray:
+    """Rungs ln lambda, positive and increasing."""
+    rungs = np.asarray(ladder, np.float64)
+    if rungs.ndim != 1 or not len(rungs):
+        raise InvalidInputError(f"{caller}: ladder has shape {rungs.shape}, must be a list of at least one ln lambda")
+    if not (np.isfinite(rungs).all() and (rungs > 0).all() and (np.diff(rungs) > 0).all()):
+        raise InvalidInputError(f"{caller}: ladder is {rungs.tolist()}, must be positive and increasing")
+    return rungs
+
+
+def check_chances(caller: str, alpha: float, beta: float, up: float) -> None:
+    """Refuse mixing probabilities outside the paper's conditions."""
+    if not (alpha > 0 and beta > 0 and alpha + beta < 1):
+        raise InvalidInputError(f"{caller}: alpha is {alpha!r} and beta {beta!r}, must be positive with a sum below 1")
+    if not 0 < up < 1:
+        raise InvalidInputError(f"{caller}: up is {up!r}, must lie strictly between 0 and 1")

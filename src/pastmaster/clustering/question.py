@@ -1,0 +1,179 @@
+"""The question that a clustering answers, asked of a family of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.arrays import BoolArray, FloatArray, IntArray
+from pastmaster.checks import chosen, is_number, whole
+from pastmaster.clustering import _kernels as kernels, _local_kernels as local
+from pastmaster.clustering.cost import (
+    KINDS,
+    Cells,
+    Kind,
+    canonical_labels,
+    check_setting,
+    checked_distance,
+    filled,
+    measure_cells,
+    regret_bound,
+)
+from pastmaster.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a clustering. Searches, bounds and estimates all take it from here.
+
+    One of: ``episodes`` and ``span`` (the least g(c, T) + mean radius), ``n_clusters`` (exactly so many cells, the
+    least mean radius), ``max_radius`` (the fewest cells, none with a larger radius). Without any of them clusterings
+    can be measured, with g = 0, but not searched for. ``directed`` and ``kind`` as in ``search_clusterings``.
+    """
+
+    episodes: float | None = None
+    span: float | None = None
+    n_clusters: int | None = None
+    max_radius: float | None = None
+    directed: bool = False
+    kind: Kind = "average"
+
+    def check(self, caller: str, n_tasks: int, n_columns: int) -> None:
+        """Refuse values that make no sense for so many tasks and columns of the distances, by name."""
+        chosen(caller, "kind", self.kind, KINDS)
+        if self.directed and self.kind == "max_diameter":
+            raise InvalidInputError(
+                f"{caller}: kind 'max_diameter' compares tasks of one cell, which needs symmetric distances"
+            )
+        if self.n_clusters is not None and self.max_radius is not None:
+            raise InvalidInputError(
+                f"{caller}: n_clusters and max_radius are both given, must be one question at a time"
+            )
+        if self.n_clusters is not None:
+            whole(caller, "n_clusters", self.n_clusters, at_least=1, at_most=min(n_tasks, n_columns))
+        if self.max_radius is not None and not (is_number(self.max_radius) and self.max_radius >= 0):
+            raise InvalidInputError(f"{caller}: max_radius is {self.max_radius!r}, must be at least 0")
+        if self.episodes is None and self.span is None:
+            return
+        if self.episodes is None or self.span is None:
+            missing = "episodes" if self.episodes is None else "span"
+            raise InvalidInputError(f"{caller}: {missing} is missing, must be given together with the other")
+        check_setting(caller, self.episodes, self.span)
+
+    def check_asked(self, caller: str) -> None:
+        """Refuse a question that asks for nothing."""
+        if self.episodes is None and self.n_clusters is None and self.max_radius is None:
+            raise InvalidInputError(f"{caller}: give episodes and span, or n_clusters, or max_radius")
+
+    def counts(self, n_tasks: int) -> range:
+        """The numbers of cells that an answer may have."""
+        return range(1, n_tasks + 1) if self.n_clusters is None else range(self.n_clusters, self.n_clusters + 1)
+
+    def size_cost(self, distance: FloatArray) -> FloatArray:
+        """What c cells cost [N + 1]: g(c, T), or 0. A number not asked for costs more than any distance can."""
+        counts = np.arange(len(distance) + 1)
+        table = np.zeros(len(counts))
+        if self.episodes is not None and self.span is not None:
+            table = regret_bound(counts, self.episodes, self.span)
+        if self.n_clusters is None:
+            return table
+        return np.asarray(table[self.n_clusters] + (2.0 * distance.max() + 1.0) * np.abs(counts - self.n_clusters))
+
+    def about(self, caller: str, distance: npt.ArrayLike) -> Problem:
+        """The question about these distances; both are checked."""
+        matrix = checked_distance(caller, distance, self.directed)
+        self.check(caller, *matrix.shape)
+        return Problem(matrix, self)
+
+
+class Problem:
+    """A question about a matrix of distances: what a partition then costs, and how to lower that.
+
+    ``size_cost`` [N + 1] is the cost of each number of cells, ``kind`` the kernels' number for the kind of cost.
+    """
+
+    def __init__(self, distance: FloatArray, question: Question) -> None:
+        self.distance, self.question = distance, question
+        self.n_tasks, self.directed, self.kind = len(distance), question.directed, KINDS.index(question.kind)
+        self.size_cost = question.size_cost(distance)
+
+    def labels(self, caller: str, labels: npt.ArrayLike) -> IntArray:
+        """Labels [N] of a person, as cells 0 .. c - 1 in the order in which they first appear."""
+        return canonical_labels(caller, labels, self.n_tasks)
+
+    def state(self, labels: IntArray) -> kernels.State:
+        """A kernel state that holds the partition."""
+        return filled(self.distance, labels, self.directed, self.kind)
+
+    def cells(self, labels: IntArray) -> Cells:
+        """Representatives and radii of the partition."""
+        return measure_cells(self.distance, labels, self.directed)
+
+    def cost(self, labels: IntArray) -> float:
+        """The cost of the partition."""
+        return float(kernels.cost_of(self.state(labels), self.size_cost, self.kind))
+
+    def objective(self, labels: IntArray) -> float:
+        """What an answer minimises: the cost, or with ``max_radius`` the cells, and N more for each task beyond it."""
+        if self.question.max_radius is None:
+            return self.cost(labels)
+        radii = self.cells(labels).radii
+        return float(len(radii) + self.n_tasks * (radii > self.question.max_radius)[labels].sum())
+
+    @property
+    def covers(self) -> BoolArray:
+        """Whether policy j may stand for task i by ``max_radius`` [N, M]."""
+        return self.distance <= (np.inf if self.question.max_radius is None else self.question.max_radius)
+
+    def descended(self, labels: IntArray) -> tuple[IntArray, float]:
+        """The partition after moving single tasks while that lowers the cost, and its cost."""
+        state = self.state(canonical_labels("descended", labels, self.n_tasks))
+        move = kernels.new_move(*self.distance.shape)
+        cost = local.descend(state, move, self.distance, self.directed, self.kind, self.size_cost)
+        return canonical_labels("descended", state.label, self.n_tasks), float(cost)
+
+
+def clustering_cost(
+    distance: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    episodes: float,
+    span: float,
+    directed: bool = False,
+    kind: Kind = "average",
+) -> float:
+    """The cost of a clustering: the regret bound g(c, T) of its c cells, plus its mean radius.
+
+    Parameters
+    ----------
+    distance : array_like
+        Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``.
+    labels : array_like
+        The cell of each task [N], any integers.
+    episodes, span : float
+        T, the episodes that a new task gets, and the span of an episode's discounted return.
+    directed : bool
+        Whether ``distance`` holds losses under policies, and any policy can stand for a cell.
+    kind : {"average", "worst", "max_diameter"}
+        The mean radius, the largest radius, or the mean over tasks of the largest distance within the cell.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument does not fit.
+
+    Examples
+    --------
+    >>> distance = [[0, 1, 9], [1, 0, 9], [9, 9, 0]]
+    >>> round(clustering_cost(distance, [0, 0, 1], episodes=10_000, span=10.0), 3)
+    1.143
+    """
+    check_setting("clustering_cost", episodes, span)
+    problem = Question(episodes, span, directed=directed, kind=kind).about("clustering_cost", distance)
+    return problem.cost(problem.labels("clustering_cost", labels))
