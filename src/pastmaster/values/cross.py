@@ -83,13 +83,7 @@ def cross_values(
     workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
     if policies is None:
         policies = _solved_policies(models, folder, workers)
-    tables = [
-        checked_policy(policy, models[0].n_states, models[0].n_actions, f"cross_values: policies[{j}]")
-        for j, policy in enumerate(listed(policies, "cross_values: policies"))
-    ]
-    if not tables:
-        raise InvalidInputError("cross_values: policies is empty, must hold at least one")
-    return _Cross(models, tables).matrix(models, folder, workers)
+    return _Cross(models, listed(policies, "cross_values: policies")).matrix(models, folder, workers)
 
 
 class _Policy(NamedTuple):
@@ -141,11 +135,18 @@ class _Block(NamedTuple):
 class _Cross:
     """Policies to be valued, those of actions before random ones; and the dynamics that several tasks share."""
 
-    def __init__(self, tasks: list[TabularMDP], policies: list[Array]) -> None:
-        keys = [(policy.ndim, policy.tobytes()) for policy in policies]
-        distinct = dict(sorted(zip(keys, policies, strict=True), key=lambda pair: pair[0][0]))
-        actions = [policy for policy in distinct.values() if policy.ndim == 1]
-        self.actions = sealed(np.array(actions, np.int32).reshape(-1, tasks[0].n_states))
+    def __init__(self, tasks: list[TabularMDP], policies: list[Any]) -> None:
+        if not policies:
+            raise InvalidInputError("cross_values: policies is empty, must hold at least one")
+        n_states, n_actions = tasks[0].n_states, tasks[0].n_actions
+        tables = [
+            checked_policy(policy, n_states, n_actions, f"cross_values: policies[{j}]")
+            for j, policy in enumerate(policies)
+        ]
+        keys = [(table.ndim, table.tobytes()) for table in tables]
+        distinct = dict(sorted(zip(keys, tables, strict=True), key=lambda pair: pair[0][0]))
+        actions = [table for table in distinct.values() if table.ndim == 1]
+        self.actions = sealed(np.array(actions, np.int32).reshape(-1, n_states))
         self.mixed = list(distinct.values())[len(actions) :]
         place = {key: column for column, key in enumerate(distinct)}
         self.columns = [place[key] for key in keys]  # tasks often share a policy: it is valued once
