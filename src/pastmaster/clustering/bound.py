@@ -96,11 +96,12 @@ def cost_lower_bound(
     Returns
     -------
     LowerBound
+        The bound, and the best clustering met on the way.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If distances, labels, episodes, span or time limit make no sense.
 
     Examples
     --------

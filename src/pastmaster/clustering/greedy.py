@@ -41,11 +41,12 @@ def greedy_clustering(
     Returns
     -------
     Clustering
+        The cheapest, whichever threshold made it.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If the distances, the episodes, the span or a threshold make no sense.
 
     Examples
     --------

@@ -56,46 +56,35 @@ class Minimum(Generic[Point]):
 
 
 def minimize(
-    cost: Callable[[Point], float],
-    propose: Callable[[Point, np.random.Generator], tuple[Point, float]],
-    initial: Point,
-    *,
-    ladder: npt.ArrayLike,
-    iterations: int,
-    rng: np.random.Generator,
-    weights: npt.ArrayLike | None = None,
-    alpha: float = 0.1,
-    beta: float = 0.8,
-    up: float = 0.5,
-) -> Minimum[Point]:
+    cost: Callable[[Point], float], propose: Callable[[Point, np.random.Generator], tuple[Point, float]],
+    initial: Point, *, ladder: npt.ArrayLike, iterations: int, rng: np.random.Generator,
+    weights: npt.ArrayLike | None = None, alpha: float = 0.1, beta: float = 0.8, up: float = 0.5,
+) -> Minimum[Point]:  # fmt: skip
     """Minimise a function over any discrete space by the paper's chain.
 
     Parameters
     ----------
-    cost : callable
-        The cost of a point.
-    propose : callable
-        ``propose(point, rng)`` returns a new point, and ln of the reverse over the forward probability of the move.
+    cost, propose : callable
+        The cost of a point; a new point and ln of the reverse over the forward probability of the move, from
+        ``propose(point, rng)``.
     initial : object
-        Where the chain starts.
-    ladder : array_like
-        ln lambda of each rung, positive and increasing.
-    iterations : int
-        Steps.
-    rng : numpy.random.Generator
-    weights : array_like, optional
-        ln of the weight of each rung; by default 0.
+        The point where the chain starts.
+    ladder, weights : array_like
+        ln lambda of each rung, positive and increasing, and ln of its weight, by default 0.
+    iterations, rng
+        The number of steps, and a ``numpy.random.Generator``.
     alpha, beta, up : float
         As for ``Chain``.
 
     Returns
     -------
     Minimum
+        The best point met.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If the ladder does not rise, or a chance is out of its range.
 
     Examples
     --------
@@ -103,52 +92,36 @@ def minimize(
     >>> minimize(lambda y: (y - 3) ** 2, step, 9, ladder=[0.1, 1.0], iterations=500, rng=np.random.default_rng(0))
     Minimum(cost 0 after 500 steps on 2 rungs)
     """
-    rungs = checked_ladder("mhav.minimize", ladder)
+    rungs, w = _checked("mhav.minimize", ladder, weights)
+    check_chances("mhav.minimize", alpha, beta, up)
+    trace = np.empty(whole("mhav.minimize", "iterations", iterations, at_least=1))
+    seconds, (visits, proposed, accepted) = np.zeros(len(rungs)), np.zeros((3, len(rungs)), np.int64)
+    point, here, rung = initial, float(cost(initial)), 0
+    best, best_cost = point, here
+    for step in range(iterations):
+        begun, u = time.perf_counter(), rng.random()
+        if u < alpha:
+            rung = ladder_step(rung, here, rungs, w, up, rng)
+        elif u < alpha + beta:
+            new, log_ratio = propose(point, rng)
+            there = float(cost(new))
+            proposed[rung] += 1
+            accept = rungs[rung] * (here - there) + log_ratio
+            if accept >= 0.0 or rng.random() < math.exp(accept):
+                point, here = new, there
+                accepted[rung] += 1
+                best, best_cost = (new, there) if there < best_cost else (best, best_cost)
+        trace[step] = best_cost
+        visits[rung] += 1
+        seconds[rung] += time.perf_counter() - begun
+    return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
+
+
+def _checked(caller: str, ladder: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    rungs = checked_ladder(caller, ladder)
     w = np.zeros(len(rungs)) if weights is None else np.asarray(weights, np.float64)
     if w.shape != rungs.shape or not np.isfinite(w).all():
         raise InvalidInputError(
-            f"mhav.minimize: weights has shape {w.shape}, must be {rungs.shape} finite numbers as ladder"
+            f"{caller}: weights has shape {w.shape}, must be {rungs.shape} finite numbers as ladder"
         )
-    check_chances("mhav.minimize", alpha, beta, up)
-    iterations = whole("mhav.minimize", "iterations", iterations, at_least=1)
-    chain = _Chain(cost, propose, initial, rungs, w, (alpha, beta, up), rng)
-    trace, seconds = np.empty(iterations), np.zeros(len(rungs))
-    for step in range(iterations):
-        begun = time.perf_counter()
-        chain.step()
-        trace[step] = chain.best_cost
-        seconds[chain.rung] += time.perf_counter() - begun
-    visits, proposed, accepted = chain.counts
-    return Minimum(chain.best, chain.best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
-
-
-class _Chain(Generic[Point]):
-    """The chain under way: where it is, the best point met, and for each rung visits, proposals and acceptances."""
-
-    def __init__(
-        self, cost: Callable[[Point], float], propose: Callable[[Point, np.random.Generator], tuple[Point, float]],
-        point: Point, ladder: FloatArray, weights: FloatArray, chances: tuple[float, float, float],
-        rng: np.random.Generator,
-    ) -> None:  # fmt: skip
-        self.cost, self.propose, self.rng = cost, propose, rng
-        self.ladder, self.weights, (self.alpha, self.beta, self.up) = ladder, weights, chances
-        self.point, self.here, self.rung = point, float(cost(point)), 0
-        self.best, self.best_cost = self.point, self.here
-        self.counts = np.zeros((3, len(ladder)), np.int64)
-
-    def step(self) -> None:
-        """Propose a rung, a point, or to stay, and take it or not."""
-        u = self.rng.random()
-        if u < self.alpha:
-            self.rung = ladder_step(self.rung, self.here, self.ladder, self.weights, self.up, self.rng)
-        elif u < self.alpha + self.beta:
-            new, log_ratio = self.propose(self.point, self.rng)
-            there = float(self.cost(new))
-            self.counts[1, self.rung] += 1
-            accept = self.ladder[self.rung] * (self.here - there) + log_ratio
-            if accept >= 0.0 or self.rng.random() < math.exp(accept):
-                self.point, self.here = new, there
-                self.counts[2, self.rung] += 1
-                if there < self.best_cost:
-                    self.best, self.best_cost = new, there
-        self.counts[0, self.rung] += 1
+    return rungs, w

@@ -106,11 +106,12 @@ class Clustering:
         Returns
         -------
         Clustering
+            Its cells numbered anew.
 
         Raises
         ------
         InvalidInputError
-            If an argument does not fit.
+            If there is not one label to a task, or the distances make no sense.
 
         Examples
         --------

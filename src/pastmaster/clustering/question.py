@@ -162,11 +162,12 @@ def clustering_cost(
     Returns
     -------
     float
+        The cost, in units of an episode's return.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If the labels, the distances or the numbers make no sense.
 
     Examples
     --------

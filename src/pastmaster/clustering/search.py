@@ -69,11 +69,12 @@ def search_clusterings(
     Returns
     -------
     Clustering
+        With its trace and, if certified, its lower bound.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If nothing or two things are asked, or an argument is out of its range.
 
     Examples
     --------

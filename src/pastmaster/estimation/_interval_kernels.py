@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pastmaster.compiled import kernel
@@ -14,7 +12,7 @@ ROUNDING = 2.0**-44  # more than rounding can add to the logarithm of one factor
 
 
 @kernel
-def bets(x: Any, level: Any, out: Any) -> Any:
+def bets(x, level, out):
     """How much is bet on each return, from the ones before it: the predictable plug-in of the module ``intervals``."""
     strength = 2.0 * np.log(2.0 / level)
     total, squares = 0.5, 0.25
@@ -26,7 +24,7 @@ def bets(x: Any, level: Any, out: Any) -> Any:
 
 
 @kernel
-def is_ruled_out(x: Any, bet: Any, mean: Any, level: Any) -> Any:
+def is_ruled_out(x, bet, mean, level):
     """Whether a bettor who says that the mean is larger than ``mean`` ever multiplies the capital by 2 / level."""
     capital, goal = 1.0, 2.0 / level
     most = MOST_LOST / mean if mean > 0.0 else np.inf
@@ -38,7 +36,7 @@ def is_ruled_out(x: Any, bet: Any, mean: Any, level: Any) -> Any:
 
 
 @kernel
-def lower_limit(x: Any, bet: Any, level: Any) -> Any:
+def lower_limit(x, bet, level):
     """The largest mean found that is ruled out from below, or 0: the capital falls as the mean it is against grows."""
     if len(x) == 0 or not is_ruled_out(x, bet, 0.0, level):
         return 0.0
@@ -53,7 +51,7 @@ def lower_limit(x: Any, bet: Any, level: Any) -> Any:
 
 
 @kernel
-def limits(returns: Any, first: Any, lower: Any, span: Any, level: Any, out: Any) -> Any:
+def limits(returns, first, lower, span, level, out):
     """Into out [E, 2]: the limits, in [0, 1], of the mean of returns[first[e] : first[e + 1]] scaled by bounds [E]."""
     longest = 0
     for e in range(len(out)):

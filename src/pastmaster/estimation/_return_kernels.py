@@ -11,15 +11,13 @@ at 1 the difference to the pivot is the mean of the differences in common episod
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from pastmaster.compiled import kernel
+from pastmaster.compiled import inlined, kernel
 
 
 @kernel
-def slope(x: Any, pivot: Any, begin: Any, step: Any) -> Any:
+def slope(x, pivot, begin, step):
     """beta over the episodes begin, begin + step, ... of an entry with returns x."""
     n, mean_x, mean_p = 0, 0.0, 0.0
     for k in range(begin, len(x), step):
@@ -38,7 +36,7 @@ def slope(x: Any, pivot: Any, begin: Any, step: Any) -> Any:
 
 
 @kernel
-def mean_from(x: Any, length: Any, begin: Any, step: Any) -> Any:
+def mean_from(x, length, begin, step):
     """The mean of x[begin], x[begin + step], ... before ``length``."""
     total, n = 0.0, 0
     for k in range(begin, length, step):
@@ -47,8 +45,15 @@ def mean_from(x: Any, length: Any, begin: Any, step: Any) -> Any:
     return total / n
 
 
+@inlined
+def entry(returns, first, pivot, i, j, n_columns):
+    """The returns of entry (i, j), and those of the pivot of its row."""
+    e, p = i * n_columns + j, i * n_columns + pivot[i]
+    return returns[first[e] : first[e + 1]], returns[first[p] : first[p + 1]]
+
+
 @kernel
-def half_means(returns: Any, first: Any, pivot: Any, crossed: Any, out: Any) -> Any:
+def half_means(returns, first, pivot, crossed, out):
     """Into out [2, N, M]: the estimates from even and from odd episodes, with the slope of the other half if crossed.
 
     With the slope of its own half an estimate depends on that half alone; with that of the other half it is, given the
@@ -56,11 +61,8 @@ def half_means(returns: Any, first: Any, pivot: Any, crossed: Any, out: Any) -> 
     """
     _, n_rows, n_columns = out.shape
     for i in range(n_rows):
-        p = i * n_columns + pivot[i]
-        x_p = returns[first[p] : first[p + 1]]
         for j in range(n_columns):
-            e = i * n_columns + j
-            x = returns[first[e] : first[e + 1]]
+            x, x_p = entry(returns, first, pivot, i, j, n_columns)
             for half in range(2):
                 if len(x) < 2:
                     out[half, i, j] = x[0]
@@ -74,16 +76,13 @@ def half_means(returns: Any, first: Any, pivot: Any, crossed: Any, out: Any) -> 
 
 
 @kernel
-def spreads(returns: Any, first: Any, pivot: Any, beta: Any, spread: Any) -> Any:
+def spreads(returns, first, pivot, beta, spread):
     """Into beta and spread [N, M]: slopes, and the sum of squares of X_j - beta X_p about its mean (pivot: of X_p)."""
     n_rows, n_columns = beta.shape
     for i in range(n_rows):
-        p = i * n_columns + pivot[i]
-        x_p = returns[first[p] : first[p + 1]]
         for j in range(n_columns):
-            e = i * n_columns + j
-            x = returns[first[e] : first[e + 1]]
-            beta[i, j] = slope(x, x_p, 0, 1) if e != p and len(x_p) >= len(x) else 0.0
+            x, x_p = entry(returns, first, pivot, i, j, n_columns)
+            beta[i, j] = slope(x, x_p, 0, 1) if j != pivot[i] and len(x_p) >= len(x) else 0.0
             mean = 0.0
             for k in range(len(x)):
                 mean += x[k] - (beta[i, j] * x_p[k] if beta[i, j] > 0.0 else 0.0)
@@ -95,7 +94,7 @@ def spreads(returns: Any, first: Any, pivot: Any, beta: Any, spread: Any) -> Any
 
 
 @kernel
-def resampled(returns: Any, first: Any, pivot: Any, beta: Any, weights: Any, prior: Any, pseudo: Any, out: Any) -> Any:
+def resampled(returns, first, pivot, beta, weights, prior, pseudo, out):
     """Into out [M]: the estimates of a row with episode k weighted by weights[k], and one return ``pseudo`` by prior.
 
     ``first`` [M + 1] are the row's.

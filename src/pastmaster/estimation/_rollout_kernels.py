@@ -11,19 +11,8 @@ from pastmaster.compiled import kernel
 
 @kernel
 def play(
-    reach: Any,
-    next_state: Any,
-    reward: Any,
-    terminated: Any,
-    gamma: Any,
-    horizon: Any,
-    start_reach: Any,
-    start_states: Any,
-    table: Any,
-    chances: Any,
-    own_chances: Any,
-    out: Any,
-) -> None:
+    reach, next_state, reward, terminated, gamma, horizon, start_reach, start_states, table, chances, own_chances, out
+):  # fmt: skip
     """The returns of episodes, one to a row of ``chances`` [n, horizon + 1]: the start's number, then each step's.
 
     Of outcomes and starts the first is taken whose reach (cumulative probability) is above the number. ``table`` holds

@@ -22,13 +22,13 @@ from pastmaster.checks import chosen, listed, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import Problem
 from pastmaster.errors import InvalidInputError
+from pastmaster.estimation.acting import Task
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
 from pastmaster.estimation.intervals import entry_limits
 from pastmaster.estimation.means import certain_values, fitting_policy, is_certain
 from pastmaster.estimation.ranges import CALLER, Ranges
 from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interval, kept_distances
 from pastmaster.estimation.returns import Returns
-from pastmaster.estimation.rollouts import Task
 from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import checked_rng
 from pastmaster.policies import Policy, as_policy
@@ -53,10 +53,8 @@ def estimate_cross_values(
     tasks, policies
         N tasks with a horizon and M policies, anything ``as_policy`` takes. In a deterministic ``TabularMDP`` with one
         start a table of actions is valued exactly, and counted as one episode.
-    rng : numpy.random.Generator
-        The result depends on it, not on workers.
-    budget : int
-        Episodes in all, at most.
+    rng, budget : numpy.random.Generator, int
+        The chances, and the most episodes in all.
     clustering : mapping, optional
         What the estimate is for, as options of ``search_clusterings``: episodes, span (by default that of the bounds),
         directed, n_clusters, max_radius; restarts and iterations for the final search.
@@ -78,11 +76,12 @@ def estimate_cross_values(
     Returns
     -------
     CrossValueEstimate
+        Mean returns, intervals, and the clustering if one was asked for.
 
     Raises
     ------
     InvalidInputError
-        If an argument does not fit.
+        If a policy does not fit a task, the budget is too small, or a return lies outside of its bounds.
 
     Examples
     --------

@@ -14,7 +14,8 @@ import numpy as np
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.rollouts import EpisodeRange, Task, episode_returns
+from pastmaster.estimation.acting import Task
+from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.tasks.tabular import TabularMDP

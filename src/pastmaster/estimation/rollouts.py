@@ -15,15 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from pastmaster.arrays import Array, BoolArray, FloatArray, sealed
+from pastmaster.arrays import FloatArray, sealed
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
-from pastmaster.policies import Policy, TablePolicy, stacked
+from pastmaster.estimation.acting import Actors, Episode, LaneActions, Task, policy_edges
+from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.tasks.guard import Watch, finite_reward, watched
 from pastmaster.tasks.gym_task import GymTask
@@ -35,20 +36,9 @@ KEPT_NUMBERS = 2**22  # random numbers of a model's episodes that are kept at on
 VECTOR_LANES = 512  # of an environment that steps all lanes as one
 
 
-Task = TabularMDP | GymTask
-
-
 @dataclass(frozen=True)
 class EpisodeRange:
-    """``count`` episodes of one policy, from episode ``first`` on.
-
-    Attributes
-    ----------
-    policy : int
-        The number of the policy.
-    first, count : int
-        Episodes first, first + 1, ..., first + count - 1.
-    """
+    """Episodes first, first + 1, ..., first + count - 1 of one policy, which is given by its number."""
 
     policy: int
     first: int
@@ -92,22 +82,11 @@ def episode_returns(
     """
     if task.horizon is None:
         raise InvalidInputError(f"episode_returns: {task} has no horizon, must have one: an episode may never end")
-    episodes = [_Episode(some.policy, some.first + k) for some in ranges for k in range(some.count)]
+    episodes = [Episode(some.policy, some.first + k) for some in ranges for k in range(some.count)]
     totals = np.zeros(len(episodes))
     watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
-    watched(lambda: _Rollout(task, policies, episodes, totals, seed, watch).play(), watch)
+    watched(lambda: _Rollout(Actors(task, policies, seed), episodes, totals, watch).play(), watch)
     return np.split(totals, np.cumsum([some.count for some in ranges])[:-1])
-
-
-class _Episode(NamedTuple):
-    policy: int
-    number: int
-
-
-def policy_edges(episodes: list[_Episode]) -> list[int]:
-    """Where the policy changes from one episode to the next, the ends included."""
-    changes = (i for i in range(1, len(episodes)) if episodes[i].policy != episodes[i - 1].policy)
-    return [0, *changes, len(episodes)]
 
 
 class _Lane:
@@ -123,16 +102,9 @@ class _Lane:
 class _Rollout:
     """Episodes to be played, and their returns so far."""
 
-    def __init__(
-        self, task: Task, policies: Sequence[Policy], episodes: list[_Episode], totals: FloatArray, seed: int,
-        watch: Watch,
-    ) -> None:  # fmt: skip
-        self.task, self.policies, self.episodes, self.totals = task, policies, episodes, totals
-        self.seed, self.watch, self.horizon = seed, watch, task.horizon or 0
-        self.seeds: dict[int, int] = {}
-        self.actions: gym.Space[Any] = (
-            task.action_space if isinstance(task, GymTask) else gym.spaces.Discrete(task.n_actions)
-        )
+    def __init__(self, actors: Actors, episodes: list[Episode], totals: FloatArray, watch: Watch) -> None:
+        self.actors, self.task, self.policies = actors, actors.task, actors.policies
+        self.episodes, self.totals, self.watch, self.horizon = episodes, totals, watch, actors.task.horizon or 0
 
     def play(self) -> None:
         """All episodes."""
@@ -165,7 +137,7 @@ class _Rollout:
                 numbers = [episode.number for episode in self.episodes[first:last]]
                 drawn = np.zeros((len(numbers), self.horizon))
                 if policy.random:
-                    drawn = np.array([self.draws(number).random(self.horizon) for number in numbers])
+                    drawn = np.array([self.actors.draws(number).random(self.horizon) for number in numbers])
                 kernels.play(
                     model.reach, model.next_state, model.reward, model.terminated, task.gamma, self.horizon,
                     model.start_reach, model.start_states, sealed(reach), np.array([chances(n) for n in numbers]),
@@ -174,7 +146,7 @@ class _Rollout:
 
     def _chances(self, number: int) -> FloatArray:
         """What an environment of a model draws in an episode: for its start, and for every step if it is random."""
-        rng, _ = gym.utils.seeding.np_random(self._reset_seed(number))
+        rng, _ = gym.utils.seeding.np_random(self.actors.reset_seed(number))
         return rng.random(self.horizon + 1)
 
     # environments one by one
@@ -204,8 +176,8 @@ class _Rollout:
             return False
         policy, number = self.episodes[index]
         lane.index, lane.steps, lane.weight, lane.total = index, 0, 1.0, 0.0
-        lane.rng = self.draws(number) if is_random(self.policies[policy]) else None
-        lane.observation, _ = lane.env.reset(seed=self._reset_seed(number))
+        lane.rng = self.actors.draws(number) if is_random(self.policies[policy]) else None
+        lane.observation, _ = lane.env.reset(seed=self.actors.reset_seed(number))
         return True
 
     def _by_policy(self, lanes: list[_Lane]) -> list[tuple[Policy, list[_Lane]]]:
@@ -217,7 +189,7 @@ class _Rollout:
     def _step(self, policy: Policy, lanes: list[_Lane]) -> None:
         """One step of lanes that one policy runs; ``steps`` becomes -1 where the episode is over."""
         uniforms = np.array([lane.rng.random() for lane in lanes if lane.rng is not None])
-        actions = self.acted(policy, batch([lane.observation for lane in lanes]), uniforms)
+        actions = self.actors.act(policy, batch([lane.observation for lane in lanes]), uniforms)
         for lane, action in zip(lanes, actions, strict=True):
             lane.observation, reward, terminated, truncated, _ = lane.env.step(action)
             lane.total += lane.weight * float(reward)
@@ -232,10 +204,10 @@ class _Rollout:
     def _play_vector(self, env: gym.vector.VectorEnv[Any, Any, Any], lanes: range) -> None:
         """One episode in each lane; a lane that is over is stepped on with the others, for nothing."""
         episodes = [self.episodes[index] for index in lanes]
-        seeds = [self._reset_seed(number) for _, number in episodes]
+        seeds = [self.actors.reset_seed(number) for _, number in episodes]
         try:
             observations, _ = self.watch("reset", env.reset, seed=seeds)
-            acting = _Acting(self, episodes)
+            acting = LaneActions(self.actors, episodes)
             going, weight = np.ones(len(episodes), np.bool_), 1.0
             for _ in range(self.horizon):
                 self._look(observations[going], env.single_observation_space)
@@ -255,91 +227,3 @@ class _Rollout:
     def _look(self, observations: Any, space: gym.Space[Any]) -> None:
         if isinstance(space, gym.spaces.Box) and not np.isfinite(observations).all():
             raise TaskError(f"{self.watch.name}: step returned observations that are not finite")
-
-    # policies
-
-    def acted(self, policy: Policy, observations: Any, uniforms: FloatArray) -> Any:
-        """What a policy does on a batch; an error of its own is raised with its name and the task's."""
-        drawn = (uniforms,) if is_random(policy) else ()
-        try:
-            actions = policy.act(observations, *drawn)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{self._place(policy)}: {error}") from None
-        except Exception as error:
-            error.add_note(f"raised by {self._place(policy)}")
-            raise
-        return self.checked(policy, actions, len(observations))
-
-    def _place(self, policy: Any) -> str:
-        index = next((j for j, other in enumerate(self.policies) if other is policy), None)
-        number = "" if index is None else f"policies[{index}], "
-        return f"{self.task.name}: {number}{policy!r}"
-
-    def checked(self, policy: Any, actions: Any, count: int) -> Any:
-        """The actions of a batch as environments take them; an error names the policy."""
-        array, space = np.asarray(actions), self.actions
-        if isinstance(space, gym.spaces.Discrete):
-            fits = array.shape == (count,) and array.dtype.kind in "iu"
-            fits = fits and not ((array < space.start) | (array >= space.start + space.n)).any()
-        elif isinstance(space, gym.spaces.Box):
-            fits = array.shape == (count, *space.shape) and array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
-        else:
-            fits = len(array) == count
-        if not fits:
-            given = " ".join(str(actions)[:80].split())
-            raise InvalidInputError(
-                f"{self._place(policy)} gave {given} for {count} observations, must be one of {space} for each"
-            )
-        return array
-
-    def draws(self, number: int) -> np.random.Generator:
-        """The generator of what belongs to an episode: first its reset's seed, then a policy's draws."""
-        rng = np.random.default_rng([self.seed, number])
-        rng.integers(2**31)
-        return rng
-
-    def _reset_seed(self, number: int) -> int:
-        if number not in self.seeds:
-            self.seeds[number] = int(np.random.default_rng([self.seed, number]).integers(2**31))
-        return self.seeds[number]
-
-
-class _Acting:
-    """How the policies of a vector environment's lanes act: as one where they are networks of one shape."""
-
-    def __init__(self, rollout: _Rollout, episodes: list[_Episode]) -> None:
-        self.rollout = rollout
-        edges = policy_edges(episodes)
-        self.groups = [(rollout.policies[episodes[a].policy], slice(a, b)) for a, b in pairwise(edges)]
-        self.draws = [
-            rollout.draws(number) if is_random(rollout.policies[policy]) else None for policy, number in episodes
-        ]
-        self.chosen = np.zeros((len(episodes), *(rollout.actions.shape or ())), rollout.actions.dtype)
-        self.lanes = edges[1] if len({b - a for a, b in pairwise(edges)}) == 1 else 0  # of each policy, if all alike
-        self.live = np.arange(len(self.groups))
-        self.stack = stacked([policy for policy, _ in self.groups]) if self.lanes else None
-
-    def actions(self, observations: Any, going: BoolArray) -> Array:
-        """The actions of all lanes; where one is over, whatever it was before."""
-        if self.stack is not None:
-            self._act_as_one(observations, going)
-            return self.chosen
-        for policy, group in self.groups:
-            lanes = np.flatnonzero(going[group]) + group.start
-            if len(lanes):
-                uniforms = np.array([rng.random() for i in lanes if (rng := self.draws[i]) is not None])
-                self.chosen[lanes] = self.rollout.acted(policy, observations[lanes], uniforms)
-        return self.chosen
-
-    def _act_as_one(self, observations: Any, going: BoolArray) -> None:
-        """By a stack of the policies some of whose lanes still go on, made anew when a quarter of them are over."""
-        still: BoolArray = np.any(going.reshape(len(self.groups), self.lanes), axis=1)[self.live]
-        if still.sum() <= 0.75 * len(self.live):
-            self.live = self.live[still]
-            self.stack = stacked([self.groups[g][0] for g in self.live])
-        assert self.stack is not None
-        by_policy = observations.reshape(len(self.groups), self.lanes, *observations.shape[1:])
-        chosen = self.chosen.reshape(len(self.groups), self.lanes, *self.chosen.shape[1:])
-        actions = self.stack.act(by_policy[self.live])
-        flat = actions.reshape(-1, *actions.shape[2:])
-        chosen[self.live] = self.rollout.checked(self.stack, flat, len(flat)).reshape(actions.shape)

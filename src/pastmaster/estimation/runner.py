@@ -12,8 +12,9 @@ import numpy as np
 from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, LongArray
 from pastmaster.errors import InvalidInputError
+from pastmaster.estimation.acting import Task
 from pastmaster.estimation.returns import Returns
-from pastmaster.estimation.rollouts import EpisodeRange, Task, episode_returns
+from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy
 from pastmaster.policies.convert import data_of
 from pastmaster.tasks.identity import task_data
