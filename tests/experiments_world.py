@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, _makers, ways
 from pastmaster.experiments.scale import HORIZONS, WINDOWS
-from pastmaster.experiments.settings import SETTINGS, Setting
+from pastmaster.experiments.surveillance_runs import (
+    ALONE,
+    BARE,
+    GREEDY,
+    NONE,
+    SEARCH,
+    SETTINGS,
+    Setting,
+    clusterings,
+    ways,
+)
 from pastmaster.experiments.useless_sources import WAYS
 from pastmaster.experiments.ways import EXP3, PPR, Way
 from pastmaster.experiments.windy_clusters import METHODS, family
@@ -69,8 +78,8 @@ def surveillance(setting: Setting, rng: np.random.Generator, scores: Score, fina
         "lower": np.array(lower),
         "shares": np.full((WINDOWS, 2), 0.5),
         "distance": np.ones((setting.previous,) * 2) - np.eye(setting.previous),
-        "labels": np.zeros((len(_makers(setting)), setting.previous), np.int32),
-        "costs": np.ones(len(_makers(setting))),
+        "labels": np.zeros((len(clusterings(setting)), setting.previous), np.int32),
+        "costs": np.ones(len(clusterings(setting))),
         "names": as_text([f"task {i}" for i in range(setting.previous)]),
         "targets": as_text(["new"] * targets),
     }

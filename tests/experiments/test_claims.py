@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import experiments_world as world
@@ -11,28 +12,21 @@ import numpy as np
 import pytest
 
 from pastmaster.experiments import EXPERIMENTS
-from pastmaster.experiments.claims import (
-    SENTENCES,
-    Claim,
-    about_equal,
-    above,
-    at_least,
-    at_most,
-    beside,
-    not_above,
-    summary,
-)
-from pastmaster.experiments.matrix import ALONE, BARE, GREEDY, NONE, SEARCH, TUNED, ways
+from pastmaster.experiments.claims import MARGIN, RULES, SENTENCES, Claim, check, judge
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES
-from pastmaster.experiments.settings import SETTINGS
+from pastmaster.experiments.surveillance_runs import ALONE, BARE, GREEDY, NONE, SEARCH, SETTINGS, TUNED, ways
 from pastmaster.experiments.ways import EXP3, PPR, Way
 
 Results = dict[str, Any]
 
 
 def judged(results: Results) -> dict[str, Claim]:
-    claims = [claim for experiment in EXPERIMENTS.values() for claim in experiment.claims(results)]
+    claims = [
+        judge(name, experiment.name, [checks])
+        for experiment in EXPERIMENTS.values()
+        for name, checks in experiment.claims(results).items()
+    ]
     assert len({claim.id for claim in claims}) == len(claims)
     return {claim.id: claim for claim in claims}
 
@@ -40,7 +34,7 @@ def judged(results: Results) -> dict[str, Claim]:
 def test_every_claim_is_judged_and_holds_in_the_world_made_for_it(rng: np.random.Generator) -> None:
     found = judged(world.results(rng))
     assert set(found) == set(SENTENCES)
-    assert [claim.id for claim in found.values() if not claim.held] == []
+    assert [claim.id for claim in found.values() if claim.held != [True]] == []
 
 
 def scored(changed: Callable[[str, Way, int], float | None]) -> Callable[[np.random.Generator], Results]:
@@ -140,7 +134,7 @@ SPOILT = {
 @pytest.mark.parametrize("case", SPOILT)
 def test_a_claim_that_should_fail_does_fail(case: str, rng: np.random.Generator) -> None:
     claim = judged(SPOILT[case](rng))[case.split(":")[0]]
-    assert not claim.held
+    assert claim.held == [False]
     assert any(check.held is False for check in claim.checks)
 
 
@@ -152,36 +146,42 @@ def spread(low: float, high: float) -> Measured:
     return Measured(0.5 * (low + high), np.linspace(low, high, 2000))
 
 
-def test_a_check_holds_only_if_the_whole_interval_does() -> None:
-    assert above("x", spread(0.1, 1)).held
-    assert not above("x", spread(-0.1, 1)).held
-    assert at_least("x", spread(1, 1), 1.0, "").held
-    assert at_most("x", spread(-1, -0.1)).held
-    assert not at_most("x", spread(-1, 0.2)).held
-    assert about_equal("x", spread(-1.9, 1.9)).held
-    assert not about_equal("x", spread(-1.9, 2.2)).held
-    assert not_above("x", spread(-1, 2)).held
-    assert not not_above("x", spread(0.1, 2)).held
-    assert beside("x", spread(0, 1)).held is None
+@pytest.mark.parametrize(
+    ("rule", "limit", "holds", "fails"),
+    [
+        (">", 0.0, (0.1, 1), (-0.1, 1)),
+        (">=", 1.0, (1, 1), (0.9, 2)),
+        ("<=", 0.0, (-1, -0.1), (-1, 0.2)),
+        ("about 0, within", MARGIN, (-1.9, 1.9), (-1.9, 2.2)),
+        ("not shown >", 0.0, (-1, 2), (0.1, 2)),
+    ],
+)
+def test_a_check_holds_only_if_the_whole_interval_does(
+    rule: str, limit: float, holds: tuple[float, float], fails: tuple[float, float]
+) -> None:
+    assert check("x", spread(*holds), rule, limit).held
+    assert not check("x", spread(*fails), rule, limit).held
+    assert check("x", spread(*holds), rule, limit).wanted == f"{rule} {limit:g}"
+    assert check("x", spread(*holds)).held is None
 
 
-def test_a_figure_that_is_no_number_speaks_for_nothing() -> None:
-    nothing = Measured(float("nan"), np.full(2000, np.nan))
-    checks = [check("x", nothing) for check in (above, at_most, not_above, about_equal)]
-    for check in (*checks, at_least("x", nothing, 0, "")):
-        assert check.held is False
-        assert json.loads(json.dumps(check.to_dict(), allow_nan=False))["value"] is None
+@pytest.mark.parametrize("rule", RULES)
+def test_a_figure_that_is_no_number_speaks_for_nothing(rule: str) -> None:
+    found = check("x", Measured(float("nan"), np.full(2000, np.nan)), rule)
+    assert found.held is False
+    assert json.loads(json.dumps(asdict(found), allow_nan=False))["value"] is None
 
 
 def test_a_claim_without_a_judged_check_does_not_hold() -> None:
-    assert not Claim("horizon", "x", [beside("x", Measured(1.0))]).held
+    assert judge("horizon", "x", [[check("x", Measured(1.0))]]).held == [False]
 
 
 @pytest.mark.parametrize(("held", "of", "reproduced"), [(10, 10, True), (9, 10, True), (8, 10, False), (0, 1, False)])
 def test_a_claim_is_reproduced_at_nine_of_ten_seeds(held: int, of: int, reproduced: bool) -> None:
-    claims = [[Claim("horizon", "x", [above("x", Measured(1.0 if i < held else -1.0))])] for i in range(of)]
-    (told,) = summary(claims)
-    assert told["reproduced"] is reproduced
-    assert sum(told["held"]) == held
-    assert told["checks_held"] == [held]
-    assert len(told["values"][0]) == of
+    claim = judge("horizon", "x", [[check("x", Measured(1.0 if i < held else -1.0), ">")] for i in range(of)])
+    assert claim.reproduced is reproduced
+    assert bool(claim.reason) is not reproduced
+    assert sum(claim.held) == held
+    assert claim.checks_held == [held]
+    assert len(claim.values[0]) == of
+    assert judge("horizon", "x", [claim.checks], quick=True).reproduced is None

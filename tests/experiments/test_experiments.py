@@ -21,13 +21,14 @@ from pastmaster import InvalidInputError, return_bounds, solve, transfer
 from pastmaster.cli import main
 from pastmaster.domains import surveillance
 from pastmaster.experiments import EXPERIMENTS, Reproduction, reproduce
+from pastmaster.experiments.charts import COLUMNS, read_charts, write_table
 from pastmaster.experiments.claims import SENTENCES
 from pastmaster.experiments.coloured_grid import extra_breaks
-from pastmaster.experiments.matrix import TABLE, Matrix, ways
-from pastmaster.experiments.reproduce import Job
+from pastmaster.experiments.folder import read_claims
+from pastmaster.experiments.reproduce import UnitRun
 from pastmaster.experiments.scale import EPISODES, FULL, HORIZONS, QUICK
-from pastmaster.experiments.settings import SETTINGS
-from pastmaster.experiments.ways import EXP3, PPR, Way, meet, packed
+from pastmaster.experiments.surveillance_runs import SETTINGS, TABLE, SettingRuns, ways
+from pastmaster.experiments.ways import EXP3, PPR, Way, meet
 from pastmaster.experiments.windy_clusters import family, own_cells
 from pastmaster.experiments.windy_incremental import agreements, matched
 from pastmaster.report import write_report
@@ -146,7 +147,7 @@ def test_shares_add_up(quick: Reproduction) -> None:
         assert all(abs(value - 1) < 1e-6 for value in total.values())
 
 
-def test_the_matrix_of_table_one_is_there_whole(quick: Reproduction) -> None:
+def test_table_one_is_there_whole(quick: Reproduction) -> None:
     head, *lines = rows(quick.out / "seed-0" / "clustering-comparison" / "numbers.csv")
     found = {tuple(line[:3]) for line in lines}
     for setting in SETTINGS:
@@ -155,6 +156,22 @@ def test_the_matrix_of_table_one_is_there_whole(quick: Reproduction) -> None:
     assert {way.algorithm for way in TABLE} == {EXP3, PPR}
     assert len(set(head)) == len(head)
     assert len(lines) == len(SETTINGS) * (len(TABLE) + 1)
+
+
+def test_what_is_written_is_read_back_as_it_was(quick: Reproduction, tmp_path: Path) -> None:
+    assert read_claims(quick.out) == quick
+    assert read_claims(quick.out / "seed-0").claims == quick.claims
+    before, after = [], []
+    for name in EXPERIMENTS:
+        before += [
+            path.read_bytes()
+            for path in (quick.out / "seed-0" / name).glob("*.csv")
+            if path.stem.split("-")[0] in COLUMNS
+        ]
+        for i, chart in enumerate(read_charts(quick.out / "seed-0" / name)):
+            write_table(tmp_path / name, str(i), chart)
+        after += [path.read_bytes() for path in (tmp_path / name).glob("*.csv")]
+    assert sorted(after) == sorted(before)
 
 
 def test_the_report_reads_what_was_written(quick: Reproduction, tmp_path: Path) -> None:
@@ -209,10 +226,10 @@ def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_unit_of_other_settings_is_not_taken_for_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(EXPERIMENTS["useless-sources"].units[0], 0, QUICK)
-    stem = job.stem
-    assert job.stem == stem
-    for changed in (replace(job, seed=1), replace(job, scale=FULL), replace(job, unit=replace(job.unit, settings="x"))):
+    run = UnitRun(EXPERIMENTS["useless-sources"].units[0], 0, QUICK)
+    stem = run.stem
+    assert run.stem == stem
+    for changed in (replace(run, seed=1), replace(run, scale=FULL), replace(run, unit=replace(run.unit, settings="x"))):
         assert changed.stem != stem
 
 
@@ -234,7 +251,7 @@ def test_more_seeds_are_counted_and_go_on_from_fewer(tmp_path: Path) -> None:
     found = reproduce(["coloured-grid"], out=tmp_path, quick=True, seeds=range(3))
     assert all(path.stat().st_mtime_ns == written for path, written in units.items())
     (claim,) = found.claims
-    assert len(claim["held"]) == 3
+    assert len(claim.held) == 3
     assert found.seeds == (0, 1, 2)
     assert (tmp_path / "seed-2" / "coloured-grid" / "clusterings.csv").exists()
     assert "3 seeds" in repr(found)
@@ -270,10 +287,10 @@ def test_the_command_lists_runs_and_prints(tmp_path: Path) -> None:
     told = runner.invoke(main, words)
     assert told.exit_code == 0
     assert "colour-rays: quick, not judged" in told.output
-    assert "made way" not in told.output
+    assert "were removed" not in told.output
     assert "pastmaster report" in told.output
     again = runner.invoke(main, [*words, "--json"])
-    assert "made way; what it had run is kept" in again.stderr
+    assert "were removed; what it had run is kept" in again.stderr
     as_json = json.loads(again.stdout)
     assert as_json["mode"] == "quick"
     assert as_json["claims"][0]["id"] == "colour-rays"
@@ -288,11 +305,11 @@ def test_scores_are_summed_over_targets_before_they_are_divided() -> None:
     totals = np.zeros((n, 2, 3, 3))
     totals[0, 0], totals[0, 1] = 30.0 * EPISODES, 0.0  # two targets, optima 50 and 0.1, the worst -10
     arrays = {"totals": totals, "optimum": np.array([50.0, 0.1]), "lower": np.array(-10.0)}
-    matrix = Matrix(setting, arrays)
-    assert matrix.score(ways(setting)[0]).value == pytest.approx(100 * (40 + 10) / (60 + 10.1))
-    assert matrix.reward(ways(setting)[0]).value == pytest.approx(15.0 * EPISODES)
+    runs = SettingRuns(setting, arrays)
+    assert runs.score(ways(setting)[0]).value == pytest.approx(100 * (40 + 10) / (60 + 10.1))
+    assert runs.reward(ways(setting)[0]).value == pytest.approx(15.0 * EPISODES)
     with pytest.raises(ValueError, match="not in list"):
-        matrix.score(Way(EXP3, "nobody"))
+        runs.score(Way(EXP3, "nobody"))
 
 
 def test_the_settings_are_those_of_the_paper() -> None:
@@ -318,27 +335,24 @@ def test_an_outcome_is_what_transfer_says(rng: np.random.Generator) -> None:
         for target, own, stream in zip(targets, sources, np.random.default_rng(3).spawn(2), strict=True)
     ]
     returns = np.stack([run.returns for run in runs])
-    np.testing.assert_allclose(found.totals[:, :, 0], returns.sum(axis=2))
-    assert np.isnan(found.totals[:, :, 1:]).all()  # beyond T
-    np.testing.assert_allclose(found.final, returns[:, :, -10:].mean(axis=2))
-    np.testing.assert_allclose(found.curves[:, 7], returns[:, :, 70:80].mean(axis=(0, 2)))
+    np.testing.assert_allclose(found["totals"][:, :, 0], returns.sum(axis=2))
+    assert np.isnan(found["totals"][:, :, 1:]).all()  # beyond T
+    np.testing.assert_allclose(found["final"], returns[:, :, -10:].mean(axis=2))
+    np.testing.assert_allclose(found["curves"][:, 7], returns[:, :, 70:80].mean(axis=(0, 2)))
     windows = returns.reshape(2, 3, 100, 10).mean(axis=3)
-    np.testing.assert_allclose(found.deviation, np.sqrt(windows.var(axis=1).mean(axis=0)))
-    np.testing.assert_allclose(found.shares, runs[0].shares(10))
-    arrays = packed([found, found._replace(final=found.final + 1)])
-    assert arrays["totals"].shape == (2, 2, 3, 3)
-    np.testing.assert_array_equal(arrays["final"][1], found.final + 1)
+    np.testing.assert_allclose(found["deviation"], np.sqrt(windows.var(axis=1).mean(axis=0)))
+    np.testing.assert_allclose(found["shares"], runs[0].shares(10))
 
 
 def test_below_counts_what_chance_cannot_explain(rng: np.random.Generator) -> None:
     setting = SETTINGS[0]
     short, long = Way(EXP3, "search, T = 1000", 1_000), Way(EXP3, "search")
     curves = rng.normal(scale=0.1, size=(len(ways(setting)), 10, 100))
-    matrix = Matrix(setting, {"curves": curves, "optimum": np.ones(1), "lower": np.zeros(())})
-    assert matrix.below(short, long) <= 0.3  # ten points, no difference
+    runs = SettingRuns(setting, {"curves": curves, "optimum": np.ones(1), "lower": np.zeros(())})
+    assert runs.below(short, long) <= 0.3  # ten points, no difference
     curves[ways(setting).index(short), :, 50:] -= 5.0  # the second half of the short one: five of ten points
-    assert 0.5 <= matrix.below(short, long) <= 0.7
-    assert matrix.below(short, short) == pytest.approx(0.0, abs=0.1)
+    assert 0.5 <= runs.below(short, long) <= 0.7
+    assert runs.below(short, short) == pytest.approx(0.0, abs=0.1)
 
 
 def test_breaks_of_the_angle() -> None:

@@ -17,7 +17,7 @@ from pastmaster.report import write_report
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at")
-KINDS = ("curves", "map", "matrix", "shares")
+KINDS = ("curves", "map", "distance", "shares")
 DRAWN = ".plot .main-svg"
 NAME = f"{HOSTILE}<b>x</b>"  # plotly would set the x in bold
 
@@ -81,7 +81,7 @@ def test_figures_are_drawn_when_they_come_into_view(opened):
     assert curves.locator(".scatterlayer .js-line").count() == 5
     assert curves.locator(".legend button").all_text_contents()[-1] == "optimal policy"
     assert plot(page, "map").locator(".scatterlayer .trace").nth(1).locator("path.point").count() == 14
-    assert plot(page, "matrix").locator(".heatmaplayer image").count() == 1
+    assert plot(page, "distance").locator(".heatmaplayer image").count() == 1
     assert plot(page, "shares").locator(".scatterlayer .js-fill").count() == 7
     assert page.locator("img").count() == 0
 
@@ -154,7 +154,7 @@ def test_paper_holds_every_figure(opened):
     pdf = page.pdf(format="A4", print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) in range(2, 6)
     assert page.locator("figure", has=page.locator(DRAWN)).count() == 4
-    assert b"/Subtype /Image" in pdf  # the matrix
+    assert b"/Subtype /Image" in pdf  # the distances
     strokes = sum(drawing.count(b"\nS\n") + drawing.count(b" S\n") for drawing in streams(pdf))
     assert strokes > 20  # curves and axes
     page.locator("figure.curves").scroll_into_view_if_needed()

@@ -9,23 +9,23 @@ are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import figures
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import Array, FloatArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import coloured_grid
-from pastmaster.experiments import output, scikit
-from pastmaster.experiments.claims import Claim, above, at_least
+from pastmaster.experiments import scikit
+from pastmaster.experiments.charts import Columns, Distances, TaskMap, Tasks
+from pastmaster.experiments.claims import Checks, check
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import fit_mixture
-from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
+from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 N_TASKS, MOSTLY = 50, 0.9
@@ -33,11 +33,11 @@ BREAKS = "extra breaks of the angle"
 METHODS = ("Search-Clusterings", "mixture, local prior", "mixture, default prior")
 
 
-def run(rng: np.random.Generator, scale: Scale) -> Arrays:
+def run(rng: np.random.Generator, scale: Scale) -> UnitArrays:
     """Draw grids and tasks, cluster them in the three ways."""
     labels = np.empty((scale.draws, len(METHODS), N_TASKS), np.int64)
     weights, losses = np.empty((scale.draws, N_TASKS, 2)), np.empty((scale.draws, len(METHODS)))
-    first: Arrays = {}
+    first: UnitArrays = {}
     for draw in range(scale.draws):
         weights[draw] = rng.uniform(size=(N_TASKS, 2))
         tasks = coloured_grid.family(weights[draw], seed=int(rng.integers(2**31)))
@@ -58,7 +58,7 @@ def run(rng: np.random.Generator, scale: Scale) -> Arrays:
     return {"weights": weights, "labels": labels, "regret": losses, **first}
 
 
-def extra_breaks(weights: FloatArray, labels: npt.NDArray[np.int64]) -> int:
+def extra_breaks(weights: FloatArray, labels: Array) -> int:
     """How often the cell changes along the angle, beyond the c - 1 changes of cells that are sectors."""
     along = labels[np.argsort(np.arctan2(weights[:, 1], weights[:, 0]), kind="stable")]
     return int(np.count_nonzero(np.diff(along))) - (len(np.unique(labels)) - 1)
@@ -79,85 +79,73 @@ def _measures(results: Results) -> dict[str, dict[str, Any]]:
     return found
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> Checks:
     measures = _measures(results)
     ours = measures.pop(METHODS[0])
     sectors = Measured(float(np.mean(ours[BREAKS] == 0)))
-    checks = [at_least("draws in which each of our cells is a sector of angle", sectors, MOSTLY, "share of draws")]
+    checks = [check("draws in which each of our cells is a sector of angle", sectors, ">=", MOSTLY, "share of draws")]
     for method, theirs in measures.items():
         for name, difference, unit in (
             ("breaks of the angle in its cells", theirs[BREAKS], "breaks"),
             ("cells more than ours", theirs["cells"] - ours["cells"], "cells"),
             ("mean regret more than ours", theirs["mean regret"] - ours["mean regret"], "value"),
         ):
-            checks.append(
-                above(f"{method}: {name}", Measured.mean(difference, f"coloured-grid {method} {name}"), 0, unit)
-            )
-    return [Claim("colour-rays", "coloured-grid", checks)]
+            measured = Measured.mean(difference, f"coloured-grid {method} {name}")
+            checks.append(check(f"{method}: {name}", measured, ">", unit=unit))
+    return {"colour-rays": checks}
 
 
-def write(results: Results, folder: Path) -> None:
-    lines = [
-        [draw, method, *(float(values[draw]) for values in measures.values())]
-        for method, measures in _measures(results).items()
-        for draw in range(len(measures["cells"]))
-    ]
-    head = ["draw", "method", "cells", BREAKS, "mean regret"]
-    output.write_csv(folder / "clusterings.csv", head, lines)
+def tables(results: Results) -> Tables:
+    yield "clusterings", by_draw(_measures(results))
     arrays = results["coloured-grid"]
-    weights = arrays["weights"][0]
+    weights, labels = arrays["weights"][0], arrays["labels"][0, 0]
     names = [f"weights {a:.2f}, {b:.2f}" for a, b in weights]
-    output.write_map(
-        folder,
-        "search-clusterings",
-        "Coloured grid: tasks by their colour weights",
-        names,
-        arrays["labels"][0, 0],
-        arrays["representatives"],
-        weights,
-        ("weight of the first colour", "weight of the second"),
-        arrays["distance"],
-    )
+    tasks = Tasks(np.arange(N_TASKS), names, labels, arrays["representatives"][labels])
+    title, axes = "Coloured grid: tasks by their colour weights", ("weight of the first colour", "weight of the second")
+    yield "search-clusterings", TaskMap(title, tasks, weights, axes)
+    yield "search-clusterings", Distances(title, tasks, arrays["distance"])
 
 
-def draw(results: Results, folder: Path) -> None:
+def by_draw(measures: Mapping[str, Mapping[str, Array]]) -> Columns:
+    """What was measured by each method in each draw."""
+    rows = [
+        [draw, method, *(float(values[draw]) for values in measured.values())]
+        for method, measured in measures.items()
+        for draw in range(len(measured["cells"]))
+    ]
+    return Columns(["draw", "method", *next(iter(measures.values()))], rows)
+
+
+def pictures(results: Results) -> Pictures:
     arrays = results["coloured-grid"]
     weights, representatives = arrays["weights"][0], arrays["representatives"]
     marks = ("stars: representatives", "stars and ellipses: means and three deviations", "")
     figure, panels = figures.new_figure(16, 6.4, ncols=3, sharey=True)
     for axes, method in zip(panels, (2, 1, 0), strict=True):
-        labels = arrays["labels"][0, method]
+        labels, regret = arrays["labels"][0, method], arrays["regret"][0, method]
         _tasks(axes, weights, labels)
         axes.set(xlabel="weight of the first colour", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        regret = arrays["regret"][0, method]
-        axes.set_title(
-            f"{METHODS[method]}: {len(np.unique(labels))} clusters, mean regret {regret:.2g}\n{marks[method]}"
-        )
+        counts = f"{len(np.unique(labels))} clusters, mean regret {regret:.2g}"
+        axes.set_title(f"{METHODS[method]}: {counts}\n{marks[method]}")
     _components(panels[1], arrays)
     _sectors(panels[2], weights, arrays["labels"][0, 0])
     panels[2].plot(*weights[representatives].T, "k*", markersize=14, fillstyle="none")
     panels[0].set_ylabel("weight of the second colour")
-    output.write_figure(figure, folder / "clusters")
+    yield "clusters", figure
 
 
 MARKERS = "osD^vP<>Xhp"
 
 
-def _tasks(axes: Any, weights: FloatArray, labels: npt.NDArray[np.int64]) -> None:
+def _tasks(axes: Any, weights: FloatArray, labels: Array) -> None:
     """Tasks as points, a colour and a marker to each cell."""
     for place, cell in enumerate(np.unique(labels)):
         inside = labels == cell
-        axes.scatter(
-            *weights[inside].T,
-            s=42,
-            marker=MARKERS[place % len(MARKERS)],
-            color=figures.line_style(place)["color"],
-            alpha=0.85,
-            linewidths=0,
-        )
+        marker, colour = MARKERS[place % len(MARKERS)], figures.line_style(place)["color"]
+        axes.scatter(*weights[inside].T, s=42, marker=marker, color=colour, alpha=0.85, linewidths=0)
 
 
-def _components(axes: Any, arrays: Arrays) -> None:
+def _components(axes: Any, arrays: UnitArrays) -> None:
     """The mixture's components that hold tasks: mean and three standard deviations."""
     from matplotlib.patches import Ellipse
 
@@ -169,7 +157,7 @@ def _components(axes: Any, arrays: Arrays) -> None:
         axes.plot(*mean, "k*", markersize=10)
 
 
-def _sectors(axes: Any, weights: FloatArray, labels: npt.NDArray[np.int64]) -> None:
+def _sectors(axes: Any, weights: FloatArray, labels: Array) -> None:
     """Rays between neighbours in angle of different cells."""
     angles = np.arctan2(weights[:, 1], weights[:, 0])
     order = np.argsort(angles)
@@ -181,5 +169,11 @@ def _sectors(axes: Any, weights: FloatArray, labels: npt.NDArray[np.int64]) -> N
 
 UNIT = Unit("coloured-grid", run, repr((N_TASKS, METHODS, scikit.SETTINGS)), 4)
 EXPERIMENT = Experiment(
-    "coloured-grid", "Coloured grid: clusters by policy and by parameters", [UNIT], claims, write, draw, scikit.check
+    "coloured-grid",
+    "Coloured grid: clusters by policy and by parameters",
+    [UNIT],
+    tables,
+    pictures,
+    claims,
+    scikit.check,
 )

@@ -1,22 +1,22 @@
-"""What the surveillance experiments write and draw alike: a panel, a file or a line for each setting."""
+"""What the surveillance experiments write and draw alike: a panel, a file or a row for each setting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pastmaster import figures
-from pastmaster.experiments import output
-from pastmaster.experiments.matrix import Matrix
+from pastmaster.experiments.charts import Columns, Curves
 from pastmaster.experiments.measured import Measured
-from pastmaster.experiments.settings import Setting
-from pastmaster.experiments.ways import Met, Way
+from pastmaster.experiments.surveillance_runs import Setting, SettingRuns
+from pastmaster.experiments.ways import Way
 
-Labels = Mapping[str, Way]
-SCORE = "score (0 the worst, 100 optimal)"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCORE = "score (0: worst possible, 100: optimal)"
 SHADE = "shaded: one standard deviation of a run"
 NUMBERS = [
     "setting", "algorithm", "clustering", "sources", "T", "cumulative reward", "reward low", "reward high",
@@ -24,32 +24,29 @@ NUMBERS = [
 ]  # fmt: skip
 
 
-def curves_of(met: Met, labels: Labels) -> dict[str, output.Curve]:
-    """Learning curves by label, the optimum with them."""
-    return {label: met.curve(way) for label, way in labels.items()} | {output.OPTIMAL: met.optimal_curve()}
+def curves(
+    runs: Iterable[SettingRuns], ways: Mapping[str, Way], title: str, slug: str = ""
+) -> Iterator[tuple[str, Curves]]:
+    """Learning curves of each setting."""
+    for one in runs:
+        yield slug + one.name, one.curves(f"{title}: {one.title}", ways)
 
 
-def write_curves(found: Iterable[Matrix], labels: Labels, folder: Path, what: str, slug: str = "") -> None:
-    """A file of learning curves for each setting."""
-    for matrix in found:
-        title = f"{what}: {matrix.setting.title}"
-        output.write_curves(folder, slug + matrix.setting.name, title, curves_of(matrix, labels))
+def numbers(runs: Iterable[SettingRuns], ways: Iterable[Way]) -> tuple[str, Columns]:
+    """A row for each setting and way."""
+    chosen = list(ways)
+    rows = [one.number_row(one.title, way, one.cells(way.clustering)) for one in runs for way in chosen]
+    return "numbers", Columns(NUMBERS, rows)
 
 
-def write_numbers(found: Iterable[Matrix], chosen: Sequence[Way], folder: Path) -> None:
-    """A line for each setting and way."""
-    lines = [one.number_row(one.setting.title, way, one.cells(way.clustering)) for one in found for way in chosen]
-    output.write_csv(folder / "numbers.csv", NUMBERS, lines)
-
-
-def draw_panels(found: Sequence[Matrix], labels: Labels, path: Path, title: str) -> None:
+def draw_panels(runs: Sequence[SettingRuns], ways: Mapping[str, Way], title: str) -> Figure:
     """Learning curves of all settings, three panels to a row."""
-    rows = -(-len(found) // 3)
-    figure, panels = figures.new_figure(15, 4.2 * rows, nrows=rows, ncols=min(3, len(found)), squeeze=False)
-    for axes, matrix in zip(panels.ravel(), found, strict=False):
-        output.draw_curves(axes, curves_of(matrix, labels))
-        axes.set_title(matrix.setting.title, fontsize="medium")
-    for axes in panels.ravel()[len(found) :]:
+    rows = -(-len(runs) // 3)
+    figure, panels = figures.new_figure(15, 4.2 * rows, nrows=rows, ncols=min(3, len(runs)), squeeze=False)
+    for axes, one in zip(panels.ravel(), runs, strict=False):
+        draw_curves(axes, one.curves("", ways))
+        axes.set_title(one.title, fontsize="medium")
+    for axes in panels.ravel()[len(runs) :]:
         axes.remove()
     for axes in panels[-1]:
         axes.set_xlabel("episode")
@@ -58,7 +55,20 @@ def draw_panels(found: Sequence[Matrix], labels: Labels, path: Path, title: str)
     figure.suptitle(f"{title} ({SHADE})")
     handles, texts = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=min(len(texts), 4))
-    output.write_figure(figure, path)
+    return figure
+
+
+def draw_curves(axes: Any, chart: Curves) -> None:
+    """Learning curves with one standard deviation shaded; references are dotted."""
+    for i, line in enumerate(chart.lines):
+        if line.reference:
+            axes.plot(line.episode, line.mean, color="black", linestyle=":", linewidth=1.2, label=line.label)
+            continue
+        style = figures.line_style(i)
+        axes.plot(line.episode, line.mean, label=line.label, linewidth=1.4, **style)
+        low, high = line.mean - line.deviation, line.mean + line.deviation
+        axes.fill_between(line.episode, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    axes.grid(alpha=0.3)
 
 
 def draw_bars(axes: Any, groups: Sequence[str], bars: Mapping[str, Sequence[Measured]], unit: str) -> None:
@@ -76,6 +86,13 @@ def draw_bars(axes: Any, groups: Sequence[str], bars: Mapping[str, Sequence[Meas
     axes.axhline(0, color="black", linewidth=0.8)
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
+
+
+def score_bars(axes: Any, runs: Sequence[SettingRuns], ways: Mapping[str, Way], title: str) -> None:
+    """The scores of these ways in each setting."""
+    bars = {label: [one.score(way) for one in runs] for label, way in ways.items()}
+    draw_bars(axes, [short(one.setting) for one in runs], bars, SCORE)
+    axes.set_title(title)
 
 
 def short(setting: Setting) -> str:

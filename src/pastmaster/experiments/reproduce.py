@@ -1,59 +1,30 @@
-"""``reproduce``: run experiments on one seed or many, judge their claims, leave tables and figures.
-
-OUT/claims.json                 each claim, on how many seeds it held, the figures of the first
-OUT/seed-0/claims.json          each claim as this seed found it
-OUT/seed-0/<experiment>/*.csv   the numbers; for the first seed also *.png and *.svg
-OUT/units/                      what was run, so that the same command goes on from it
-"""
+"""``reproduce``: run experiments on one seed or many, judge their claims, write tables and pictures."""
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from pastmaster import parallel
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.experiments import output
-from pastmaster.experiments.claims import Claim, summary
-from pastmaster.experiments.registry import EXPERIMENTS
+from pastmaster.experiments import coloured_grid, comparisons, windy_clusters, windy_incremental
+from pastmaster.experiments.charts import write_table
+from pastmaster.experiments.claims import Checks, judge
+from pastmaster.experiments.folder import UNITS, Reproduction, clear, write_claims, write_picture
 from pastmaster.experiments.scale import FULL, HORIZONS, QUICK, WINDOWS, Scale
-from pastmaster.experiments.unit import Arrays, Experiment, Unit
+from pastmaster.experiments.unit import Experiment, Unit, UnitArrays
 
-SCHEMA = 1
-ENOUGH_SEEDS = 10
-"""From so many on we speak of claims as reproduced or not."""
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """Where it is, and the claims over all seeds as ``claims.json`` has them."""
-
-    out: Path
-    mode: str
-    seeds: tuple[int, ...]
-    claims: list[dict[str, Any]]
-    replaced: bool
-    """Whether the tables and figures of an earlier reproduction made way."""
-
-    @property
-    def verdict(self) -> str:
-        """How many claims held, in a word that fits the run."""
-        if self.mode == QUICK.name:
-            return f"{len(self.claims)} claims looked at in a few runs, none judged"
-        good = sum(claim["reproduced"] for claim in self.claims)
-        word = "reproduced" if len(self.seeds) >= ENOUGH_SEEDS else "held"
-        return f"{good} of {len(self.claims)} claims {word}"
-
-    def __repr__(self) -> str:
-        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
-        return f"Reproduction({self.mode}, {seeds}: {self.verdict}, in {self.out})"
+EXPERIMENTS = {
+    one.name: one
+    for one in (
+        coloured_grid.EXPERIMENT, windy_clusters.EXPERIMENT, windy_incremental.EXPERIMENT, *comparisons.EXPERIMENTS
+    )
+}  # fmt: skip
+"""All experiments by name, in the paper's order."""
 
 
 def reproduce(
@@ -66,31 +37,65 @@ def reproduce(
     backend: str | None = None,
     progress: bool = False,
 ) -> Reproduction:
-    """Run the experiments of these names, or all, and write what they say into the folder ``out``.
+    """Run the paper's experiments and judge its claims.
 
-    Interrupted and called again in the same words, it goes on from the settings that are done. Nothing that is written
-    depends on ``n_jobs`` or ``backend``; by default several workers are processes, which Ctrl-C ends at once. Tables
-    and figures of an earlier reproduction in the same folder make way.
+    If it is interrupted, the same call continues from the settings that are done. Files of an earlier reproduction in
+    the same folder are removed. What is written depends on the seeds alone, not on the workers.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Experiments by name (the keys of ``EXPERIMENTS``); none means all.
+    out : path
+        The folder for tables, pictures and ``claims.json``.
+    seeds : iterable of int
+        Each seed draws new tasks, targets and trials.
+    quick : bool
+        A look at each experiment in a few runs, which judges nothing.
+    n_jobs : int
+        The number of workers; -1 means one for each core.
+    backend : str, optional
+        "threads", "loky", "dask" or "ray". By default several workers are processes, which Ctrl-C ends at once.
+    progress : bool
+        Whether to show a bar.
+
+    Returns
+    -------
+    Reproduction
+        The claims over all seeds, and where the files are.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name or a seed is wrong, scikit-learn is missing, or ``out`` cannot be a folder.
+
+    Examples
+    --------
+    >>> from pastmaster.experiments import EXPERIMENTS, reproduce
+    >>> list(EXPERIMENTS)[:3]
+    ['coloured-grid', 'windy-clusters', 'windy-incremental']
+    >>> reproduce(["windy-goals"], out="reproduction")
+    Traceback (most recent call last):
+    ...
+    pastmaster.errors.InvalidInputError: reproduce: 'windy-goals' is no experiment, must be one of coloured-grid, ...
     """
     chosen, scale, numbers = _chosen(names), QUICK if quick else FULL, _seeds(seeds)
     for experiment in chosen:
         experiment.check()
     folder = parallel.saving_folder("reproduce", out)
     units = {unit.name: unit for experiment in chosen for unit in experiment.units}
-    jobs = [Job(unit, seed, scale) for seed in numbers for unit in sorted(units.values(), key=lambda u: -u.weight)]
+    runs = [UnitRun(unit, seed, scale) for seed in numbers for unit in sorted(units.values(), key=lambda u: -u.weight)]
     if backend is None and parallel.worker_count(n_jobs) > 1:
         backend = "loky"
-    arrays = _run(jobs, folder / "units", n_jobs, backend, progress)
-    replaced = _clear(folder)
-    by_seed: dict[int, dict[str, Arrays]] = {seed: {} for seed in numbers}
-    for job, found in zip(jobs, arrays, strict=True):
-        by_seed[job.seed][job.unit.name] = found
-    claims = [_judged(chosen, results, folder / f"seed-{seed}", scale, seed) for seed, results in by_seed.items()]
-    for experiment in chosen:
-        experiment.draw(by_seed[numbers[0]], folder / f"seed-{numbers[0]}" / experiment.name)
-    judged = summary(claims, judge=scale == FULL)
-    _write_claims(folder, chosen, scale, numbers, judged)
-    return Reproduction(folder, scale.name, numbers, judged, replaced)
+    arrays = _run(runs, folder / UNITS, n_jobs, backend, progress)
+    by_seed: dict[int, dict[str, UnitArrays]] = {seed: {} for seed in numbers}
+    for one, found in zip(runs, arrays, strict=True):
+        by_seed[one.seed][one.unit.name] = found
+    titles = {experiment.name: experiment.title for experiment in chosen}
+    whole_run = Reproduction(
+        folder, scale.name, numbers, machine(), version("pastmaster"), titles, [], clear(folder, EXPERIMENTS)
+    )
+    return _written(whole_run, chosen, by_seed)
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:
@@ -108,14 +113,14 @@ def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Job:
+class UnitRun:
     """A unit for a seed."""
 
     unit: Unit
     seed: int
     scale: Scale
 
-    def run(self) -> Arrays:
+    def run(self) -> UnitArrays:
         return self.unit.run(self.unit.rng(self.seed), self.scale)
 
     @property
@@ -125,68 +130,53 @@ class Job:
         return f"seed-{self.seed}-{self.unit.name}-{run[:12]}"
 
 
-def _run(jobs: Sequence[Job], folder: Path, n_jobs: int, backend: str | None, progress: bool) -> list[Arrays]:
-    """The units' arrays, those found on disk not run again: a file each, which any reproduction that needs it finds."""
+def _run(runs: Sequence[UnitRun], folder: Path, n_jobs: int, backend: str | None, progress: bool) -> list[UnitArrays]:
+    """The units' arrays; those found on disk are not run again. Each has a file, which any reproduction can use."""
     parallel.saving_folder("reproduce", folder)
-    found: list[Arrays] = []
-    for first in range(0, len(jobs), parallel.MOST_CHUNKS):  # so that a chunk is one unit
-        batch = jobs[first : first + parallel.MOST_CHUNKS]
-        saved = parallel.Saved[Job, Arrays](
-            folder, "", lambda results: results[0], lambda arrays, _: [dict(arrays)], [job.stem for job in batch]
+    found: list[UnitArrays] = []
+    for first in range(0, len(runs), parallel.MOST_CHUNKS):  # so that a chunk is one unit
+        batch = runs[first : first + parallel.MOST_CHUNKS]
+        saved = parallel.Saved[UnitRun, UnitArrays](
+            folder, "", lambda results: results[0], lambda arrays, _: [dict(arrays)], [one.stem for one in batch]
         )
         found += parallel.run(
-            Job.run, batch, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="reproduce"
+            UnitRun.run, batch, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="reproduce"
         )
     return found
 
 
-def _clear(folder: Path) -> bool:
-    """Remove the tables, figures and claims of an earlier reproduction in this folder, if there is one."""
-    try:
-        told = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
-        places = [folder / f"seed-{int(seed)}" for seed in told["seeds"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    for place in places:
-        for name in EXPERIMENTS:
-            for path in () if (place / name).is_symlink() else (place / name).glob("*"):
-                if path.suffix in (".csv", ".png", ".svg"):
-                    path.unlink()
-            _leave(place / name)
-        (place / "claims.json").unlink(missing_ok=True)
-        _leave(place)
-    (folder / "claims.json").unlink()
-    return True
-
-
-def _leave(folder: Path) -> None:
-    """Remove a folder if nothing is in it."""
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _judged(chosen: Sequence[Experiment], results: Any, folder: Path, scale: Scale, seed: int) -> list[Claim]:
-    """Write the tables of one seed, and judge its claims."""
-    claims = []
+def _written(
+    run: Reproduction, chosen: Sequence[Experiment], by_seed: dict[int, dict[str, UnitArrays]]
+) -> Reproduction:
+    """Write tables, pictures of the first seed, and the claims of each seed and of all."""
+    checks: list[dict[str, Checks]] = []
+    for seed, results in by_seed.items():
+        folder = run.seed_folder(seed)
+        for experiment in chosen:
+            for name, content in experiment.tables(results):
+                write_table(folder / experiment.name, name, content)
+        checks.append({experiment.name: experiment.claims(results) for experiment in chosen})
+        write_claims(_judged(replace(run, out=folder, seeds=(seed,)), checks[-1:]))
     for experiment in chosen:
-        experiment.write(results, folder / experiment.name)
-        claims += experiment.claims(results)
-    _write_claims(folder, chosen, scale, (seed,), summary([claims], judge=scale == FULL))
-    return claims
+        for name, figure in experiment.pictures(by_seed[run.seeds[0]]):
+            write_picture(figure, run.seed_folder(run.seeds[0]) / experiment.name / name)
+    judged = _judged(run, checks)
+    write_claims(judged)
+    return judged
 
 
-def _write_claims(
-    folder: Path, chosen: Sequence[Experiment], scale: Scale, seeds: Sequence[int], claims: list[dict[str, Any]]
-) -> None:
-    content = {
-        "schema": SCHEMA, "mode": scale.name, "seeds": list(seeds), "machine": machine(),
-        "version": version("pastmaster"), "experiments": {one.name: one.title for one in chosen}, "claims": claims,
-    }  # fmt: skip
-    output.write_text(folder / "claims.json", json.dumps(content, indent=1) + "\n")
+def _judged(run: Reproduction, by_seed: Sequence[dict[str, Checks]]) -> Reproduction:
+    """The run with its claims, from the checks of each seed by experiment and claim."""
+    claims = [
+        judge(name, experiment, [checks[experiment][name] for checks in by_seed], quick=run.mode == QUICK.name)
+        for experiment, of_first in by_seed[0].items()
+        for name in of_first
+    ]
+    return replace(run, claims=claims)
 
 
 def machine(*packages: str) -> str:
-    """What figures are measured on, with the versions of these packages."""
+    """What measurements are made on, with the versions of these packages."""
     cores, system = parallel.worker_count(-1), f"{platform.system()} {platform.machine()}"
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", *packages))
     return f"{system}, {cores} cores, CPython {platform.python_version()}, {versions}"

@@ -1,4 +1,4 @@
-"""How much of everything: the paper's numbers, or a quick look at each experiment."""
+"""How much of everything is run: the paper's numbers, or a quick look at each experiment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HORIZONS = (1_000, 5_000, 10_000)
-"""The numbers of episodes T that the paper tunes for; the last is used wherever nothing else is said."""
+"""The numbers of episodes T that the paper tunes for; the last is used unless another is named."""
 EPISODES = HORIZONS[-1]
 WINDOWS = 100
 """Points of a learning curve; a "final" return is the mean over the last of them."""
@@ -27,7 +27,7 @@ class Scale:
 
     @property
     def search(self) -> dict[str, Any]:
-        """What ``search_clusterings`` is told."""
+        """Arguments of ``search_clusterings``."""
         return {"restarts": self.restarts, "iterations": self.iterations}
 
 

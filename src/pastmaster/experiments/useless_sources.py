@@ -1,45 +1,31 @@
 """What useless sources cost: sixteen policies for places where nothing happens, against Q-learning alone.
 
-EXP-3-Transfer's bound is on the regret to the learner *in the state it is in*, starved by the episodes it did not get;
-it is no bound against Q-learning run alone. Here is the difference.
+EXP-3-Transfer's bound is on the regret to the learner *in the state it is in*, after missing the episodes it did not
+get. It is no bound against Q-learning run alone. This experiment measures the difference.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
 from pastmaster import figures
 from pastmaster.domains import surveillance
-from pastmaster.experiments import output
-from pastmaster.experiments.claims import Check, beside
-from pastmaster.experiments.panels import NUMBERS, curves_of
+from pastmaster.experiments import panels, ways
+from pastmaster.experiments.charts import Columns
+from pastmaster.experiments.claims import Check, check
 from pastmaster.experiments.scale import Scale
-from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
-from pastmaster.experiments.ways import (
-    DECAYING_Q,
-    EXP3,
-    OURS,
-    PPR,
-    Q_LEARNING,
-    UNTRIMMED,
-    Met,
-    Way,
-    meet_all,
-    optimal_values,
-    packed,
-)
+from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
+from pastmaster.experiments.ways import Runs, Way
 from pastmaster.solving import solve
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import return_bounds
 
 NAME = "useless-sources"
 SOURCES, LEAST_VALUE = 16, 40.0
-ALONE = Way(Q_LEARNING, "")
-ALONE_TOO = Way(DECAYING_Q, "")
-WAYS = [ALONE, ALONE_TOO, *(Way(algorithm, "sources") for algorithm in (EXP3, UNTRIMMED, PPR, OURS))]
-LABELS = {way.label: way for way in WAYS}
+ALONE, DECAYING_ALONE = Way(ways.Q_LEARNING, ""), Way(ways.DECAYING_Q, "")
+REUSING = [Way(algorithm, "sources") for algorithm in (ways.EXP3, ways.UNTRIMMED, ways.PPR, ways.OURS)]
+WAYS = [ALONE, DECAYING_ALONE, *REUSING]
+BY_LABEL = {way.label: way for way in WAYS}
 
 
 def instances(count: int, rng: np.random.Generator) -> list[tuple[TabularMDP, list[TabularMDP]]]:
@@ -54,50 +40,43 @@ def instances(count: int, rng: np.random.Generator) -> list[tuple[TabularMDP, li
     return found
 
 
-def run(rng: np.random.Generator, scale: Scale) -> Arrays:
+def run(rng: np.random.Generator, scale: Scale) -> UnitArrays:
     drawn = instances(scale.targets, rng)
-    targets = [target for target, _ in drawn]
     policies = [[solve(task).policy for task in tasks] for _, tasks in drawn]
-    bounds = return_bounds([task for _, tasks in drawn for task in tasks])
-    outcomes = meet_all(
-        targets, WAYS, lambda way, i: policies[i] if way.clustering else [], {"exact": bounds}, scale, rng
-    )
-    return packed(outcomes) | {"optimum": optimal_values(targets), "lower": np.array(bounds.lower)}
+    bounds = {"exact": return_bounds([task for _, tasks in drawn for task in tasks])}
+    targets = [target for target, _ in drawn]
+    return ways.meet_all(targets, WAYS, lambda way, i: policies[i] if way.clustering else [], bounds, scale, rng)
 
 
-UNIT = Unit(NAME, run, repr((WAYS, SOURCES, LEAST_VALUE)), 5)
+def _runs(results: Results) -> Runs:
+    return Runs(NAME, WAYS, results[NAME])
 
 
-def beside_alone(results: Results) -> list[Check]:
-    """What each algorithm with useless sources earns of what its own learner earns alone."""
-    met = Met(NAME, WAYS, results[NAME])
-    alone = {way: ALONE_TOO if way.algorithm == OURS else ALONE for way in WAYS[2:]}
+def compared_with_alone(results: Results) -> list[Check]:
+    """What each algorithm with useless sources earns, relative to its own learner alone."""
+    found, pairs = _runs(results), [(way, DECAYING_ALONE if way.algorithm == ways.OURS else ALONE) for way in REUSING]
+    name = "{}, 16 useless sources, relative to {} alone"
     return [
-        beside(
-            f"{way.algorithm}, 16 useless sources, of {own.algorithm} alone",
-            met.reward(way) / met.reward(own),
-            "ratio",
-        )
-        for way, own in alone.items()
+        check(name.format(way.algorithm, own.algorithm), found.reward(way) / found.reward(own), unit="ratio")
+        for way, own in pairs
     ]
 
 
-def write(results: Results, folder: Path) -> None:
-    met = Met(NAME, WAYS, results[NAME])
-    output.write_curves(folder, NAME, "Sixteen useless sources", curves_of(met, LABELS))
-    lines = [met.number_row(NAME, way, SOURCES if way.clustering else 0) for way in WAYS]
-    output.write_csv(folder / "numbers.csv", NUMBERS, lines)
+def tables(results: Results) -> Tables:
+    found = _runs(results)
+    yield NAME, found.curves("Sixteen useless sources", BY_LABEL)
+    rows = [found.number_row(NAME, way, SOURCES if way.clustering else 0) for way in WAYS]
+    yield "numbers", Columns(panels.NUMBERS, rows)
 
 
-def draw(results: Results, folder: Path) -> None:
+def pictures(results: Results) -> Pictures:
     figure, axes = figures.new_figure(8.5, 5)
-    output.draw_curves(axes, curves_of(Met(NAME, WAYS, results[NAME]), LABELS))
+    panels.draw_curves(axes, _runs(results).curves("", BY_LABEL))
     axes.set(xlabel="episode", ylabel="mean return per episode")
-    axes.set_title(
-        "Sixteen sources that are of no use, and Q-learning alone\n(shaded: one standard deviation of a run)"
-    )
+    axes.set_title(f"Sixteen sources that are of no use, and Q-learning alone\n({panels.SHADE})")
     axes.legend(loc="lower right", fontsize="small")
-    output.write_figure(figure, folder / "learning-curves")
+    yield "learning-curves", figure
 
 
-EXPERIMENT = Experiment(NAME, "Surveillance: what useless sources cost", [UNIT], lambda _: [], write, draw)
+UNIT = Unit(NAME, run, repr((WAYS, SOURCES, LEAST_VALUE)), 5)
+EXPERIMENT = Experiment(NAME, "Surveillance: what useless sources cost", [UNIT], tables, pictures)

@@ -1,4 +1,4 @@
-"""Ways to meet a new task: an algorithm, the sources it is given, the episodes and the span it is tuned for."""
+"""Ways to meet a new task: an algorithm, the sources it is given, the episodes and the bounds it is tuned for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.experiments.charts import OPTIMAL, Curves, Line
 from pastmaster.experiments.measured import Measured
-from pastmaster.experiments.output import Curve
 from pastmaster.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
-from pastmaster.experiments.unit import Arrays
+from pastmaster.experiments.unit import UnitArrays
 from pastmaster.reuse import RECOMMENDED, Exp3Transfer, transfer
+from pastmaster.reuse.windows import windows
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import Bounds, cross_values
 
@@ -32,7 +33,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 
 
 class Way(NamedTuple):
-    """An algorithm, a clustering by name, T, and which bounds the selector is told."""
+    """An algorithm, a clustering by name, T, and which bounds the selector is given."""
 
     algorithm: str
     clustering: str
@@ -45,21 +46,6 @@ class Way(NamedTuple):
         return self.algorithm if self.clustering in ("", "sources") else f"{self.algorithm}, {self.clustering}"
 
 
-class Outcome(NamedTuple):
-    """What came of one way: cumulative rewards after each of HORIZONS (nan beyond T) [targets, trials, 3], the mean
-    return of the last window [targets, trials], learning curves, means over targets [trials, windows], the deviation
-    of a run around its target's mean [windows], how often bounds were widened, and the shares of the first target's
-    arms [windows, c + 1].
-    """
-
-    totals: FloatArray
-    final: FloatArray
-    curves: FloatArray
-    deviation: FloatArray
-    widened: int
-    shares: FloatArray
-
-
 def meet(
     targets: Sequence[TabularMDP],
     sources: Callable[[int], Sequence[IntArray]],
@@ -67,9 +53,15 @@ def meet(
     bounds: Bounds,
     scale: Scale,
     rng: np.random.Generator,
-) -> Outcome:
-    """Meet each target; ``sources`` gives those of a target by its number."""
-    window, shape = way.episodes // WINDOWS, (len(targets), scale.trials)
+) -> UnitArrays:
+    """Run one way on each target; ``sources`` gives those of a target by its number.
+
+    Returns ``totals``, cumulative rewards after each of HORIZONS (nan beyond T) [targets, trials, 3]; ``final``, the
+    mean return of the last window [targets, trials]; ``curves``, means over targets [trials, windows]; the
+    ``deviation`` of a run around its target's mean [windows]; how often bounds were ``widened``; and the ``shares`` of
+    the first target's arms [windows, c + 1].
+    """
+    cut, shape = windows(way.episodes, way.episodes // WINDOWS), (len(targets), scale.trials)
     totals, curves = np.full((*shape, len(HORIZONS)), np.nan), np.empty((*shape, WINDOWS))
     widened, shares = 0, np.empty((0, 0))
     for i, (target, stream) in enumerate(zip(targets, rng.spawn(len(targets)), strict=True)):
@@ -80,11 +72,14 @@ def meet(
         for place, horizon in enumerate(HORIZONS):
             if horizon <= way.episodes:
                 totals[i, :, place] = run.returns[:, :horizon].sum(axis=1)
-        curves[i] = run.returns.reshape(scale.trials, WINDOWS, window).mean(axis=2)
+        curves[i] = cut.means(run.returns)
         widened += int(run.widened.sum())
-        shares = run.shares(window) if i == 0 else shares
+        shares = run.shares(way.episodes // WINDOWS) if i == 0 else shares
     deviation = np.sqrt(curves.var(axis=1).mean(axis=0))
-    return Outcome(totals, curves[:, :, -1], curves.mean(axis=0), deviation, widened, shares)
+    return {
+        "totals": totals, "final": curves[:, :, -1], "curves": curves.mean(axis=0), "deviation": deviation,
+        "widened": np.array(widened), "shares": shares,
+    }  # fmt: skip
 
 
 def meet_all(
@@ -94,34 +89,31 @@ def meet_all(
     bounds: Mapping[str, Bounds],
     scale: Scale,
     rng: np.random.Generator,
-) -> list[Outcome]:
-    """Meet each target in each way; ``sources`` gives those of a way and a target, ``bounds`` are by their kind."""
-    streams = rng.spawn(len(ways))
-    return [
+) -> UnitArrays:
+    """Run each way on each target; ``sources`` gives those of a way and a target, ``bounds`` are by their kind.
+
+    Returns the outcomes of all ways as arrays, the shares of the first way, and what scores are relative to.
+    """
+    outcomes = [
         meet(targets, partial(sources, way), way, bounds[way.bounds], scale, stream)
-        for way, stream in zip(ways, streams, strict=True)
+        for way, stream in zip(ways, rng.spawn(len(ways)), strict=True)
     ]
+    stacked = {name: np.stack([one[name] for one in outcomes]) for name in outcomes[0] if name != "shares"}
+    return stacked | {
+        "shares": outcomes[0]["shares"],
+        "optimum": np.array([float(cross_values([target])[0, 0]) for target in targets]),
+        "lower": np.array(bounds["exact"].lower),
+    }
 
 
-def optimal_values(targets: Sequence[TabularMDP]) -> FloatArray:
-    """What optimal policies earn in an episode of each target."""
-    return np.array([float(cross_values([target])[0, 0]) for target in targets])
+class Runs:
+    """The arrays of ``meet_all``, read by way.
 
-
-def packed(outcomes: Sequence[Outcome]) -> Arrays:
-    """Outcomes of several ways as arrays."""
-    columns = list(zip(*outcomes, strict=True))
-    return {name: np.stack(column) for name, column in zip(Outcome._fields[:5], columns, strict=False)}
-
-
-class Met:
-    """Packed outcomes, read by way.
-
-    A score is 100 (mean return - lower) / (optimum - lower), summed over targets before dividing: some optima are
-    near zero. It is the share of what could be had above the worst, in percent.
+    A score is 100 (mean return - lower) / (optimum - lower), the percent of optimal counted from the worst possible
+    return. It is summed over targets before dividing, because some optima are near zero.
     """
 
-    def __init__(self, name: str, ways: Sequence[Way], arrays: Arrays) -> None:
+    def __init__(self, name: str, ways: Sequence[Way], arrays: UnitArrays) -> None:
         self.name, self.ways, self.arrays = name, list(ways), arrays
         self.optimum, self.lower = arrays["optimum"], float(arrays["lower"])
 
@@ -140,10 +132,16 @@ class Met:
         samples = self._of("totals", way)[:, :, HORIZONS.index(way.episodes)]
         return Measured.of(samples, lambda means: means.mean(axis=-1), f"{self.name} {way} reward")
 
-    def curve(self, way: Way) -> Curve:
-        """Episode, mean return and deviation [windows]."""
-        middles = np.linspace(0.5, WINDOWS - 0.5, WINDOWS) * (way.episodes / WINDOWS)
-        return middles, self._of("curves", way).mean(axis=0), self._of("deviation", way)
+    def line(self, way: Way, label: str) -> Line:
+        """The learning curve."""
+        middles = windows(way.episodes, way.episodes // WINDOWS).middles
+        return Line(label, middles, self._of("curves", way).mean(axis=0), self._of("deviation", way))
+
+    def curves(self, title: str, ways: Mapping[str, Way]) -> Curves:
+        """Learning curves by label, with what an optimal policy earns."""
+        ends, level = np.array([0.0, EPISODES]), np.full(2, self.optimum.mean())
+        optimal = Line(OPTIMAL, ends, level, np.zeros(2), reference=True)
+        return Curves(title, [*(self.line(way, label) for label, way in ways.items()), optimal])
 
     def number_row(self, title: str, way: Way, sources: int) -> list[Any]:
         """A line of ``numbers.csv``."""
@@ -154,20 +152,14 @@ class Met:
     def below(self, way: Way, other: Way) -> float:
         """In which share of the other's windows, up to this one's T, this one's mean return is lower beyond chance."""
         ratio = other.episodes // way.episodes
-        windows = WINDOWS // ratio
-        own = self._of("curves", way)[:, : windows * ratio].reshape(-1, windows, ratio).mean(axis=2)
-        theirs = self._of("curves", other)[:, :windows]
+        n = WINDOWS // ratio
+        own = self._of("curves", way)[:, : n * ratio].reshape(-1, n, ratio).mean(axis=2)
+        theirs = self._of("curves", other)[:, :n]
         name = f"{self.name} {way} {other}"
         leads = [
-            Measured.mean(own[:, i], f"{name} {i}") - Measured.mean(theirs[:, i], f"{name} {i}'")
-            for i in range(windows)
+            Measured.mean(own[:, i], f"{name} {i}") - Measured.mean(theirs[:, i], f"{name} {i}'") for i in range(n)
         ]
         return float(np.mean([lead.high < 0 for lead in leads]))
-
-    def optimal_curve(self) -> Curve:
-        """What optimal policies would earn."""
-        ends = np.array([0.0, EPISODES])
-        return ends, np.full(2, self.optimum.mean()), np.zeros(2)
 
     def _score(self, means: FloatArray) -> FloatArray:
         got: FloatArray = (means - self.lower).sum(axis=-1)

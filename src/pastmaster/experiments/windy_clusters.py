@@ -9,22 +9,22 @@ policies for different goals are worth the same.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import figures
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import Array, FloatArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import windy_corridor
-from pastmaster.experiments import output, scikit
-from pastmaster.experiments.claims import Claim, above, at_least, beside
+from pastmaster.experiments import scikit
+from pastmaster.experiments.charts import Distances, TaskMap, Tasks
+from pastmaster.experiments.claims import Checks, check
+from pastmaster.experiments.coloured_grid import by_draw
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import adjusted_rand
-from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
+from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
 WINDIEST = 0.8
@@ -50,7 +50,7 @@ def family() -> tuple[list[str], FloatArray, FloatArray, dict[str, float]]:
     return [task.name for task in tasks], points, policy_distance(cross_values(tasks)), spans
 
 
-def run(rng: np.random.Generator, scale: Scale) -> Arrays:
+def run(rng: np.random.Generator, scale: Scale) -> UnitArrays:
     """Search again and again, by each method."""
     _, points, distance, spans = family()
     labels = np.empty((len(METHODS), scale.searches, len(points)), np.int64)
@@ -64,7 +64,7 @@ def run(rng: np.random.Generator, scale: Scale) -> Arrays:
     return {"labels": labels, "costs": costs}
 
 
-def own_cells(labels: npt.NDArray[np.int64], points: FloatArray) -> tuple[int, float]:
+def own_cells(labels: Array, points: FloatArray) -> tuple[int, float]:
     """How many goals have a cell of their own, and the share of the less windy tasks that are in their goal's."""
     goals, calm = points[:, 0], points[:, 1] < WINDIEST
     main = {goal: int(np.bincount(labels[(goals == goal) & calm]).argmax()) for goal in np.unique(goals)}
@@ -93,7 +93,7 @@ def _measures(results: Results) -> dict[str, dict[str, FloatArray]]:
     return found
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> Checks:
     found = _measures(results)
 
     def mean(method: str, measure: str) -> Measured:
@@ -104,35 +104,27 @@ def claims(results: Results) -> list[Claim]:
         return f"{measure}: average case more than worst case", difference
 
     goals = [
-        at_least(OWN, mean("average case", OWN), 10, "goals"),
-        at_least(INSIDE, mean("average case", INSIDE), 0.9, "share of tasks"),
-        beside("cells", mean("average case", "cells"), "cells"),
+        check(OWN, mean("average case", OWN), ">=", 10, "goals"),
+        check(INSIDE, mean("average case", INSIDE), ">=", 0.9, "share of tasks"),
+        check("cells", mean("average case", "cells"), unit="cells"),
     ]
     poor = [
-        above(*more(AGREEMENT), 0, "index"),
-        beside(*more(CALM_AGREEMENT), "index"),
-        beside("cells of the average case", mean("average case", "cells"), "cells"),
-        beside("cells of the worst case", mean("worst case", "cells"), "cells"),
+        check(*more(AGREEMENT), ">", unit="index"),
+        check(*more(CALM_AGREEMENT), unit="index"),
+        check("cells of the average case", mean("average case", "cells"), unit="cells"),
+        check("cells of the worst case", mean("worst case", "cells"), unit="cells"),
     ]
-    return [Claim("windy-goals", "windy-clusters", goals), Claim("worst-case-poor", "windy-clusters", poor)]
+    return {"windy-goals": goals, "worst-case-poor": poor}
 
 
-def write(results: Results, folder: Path) -> None:
-    measured = _measures(results)
-    lines = [
-        [draw, method, *(float(values[draw]) for values in measures.values())]
-        for method, measures in measured.items()
-        for draw in range(len(measures["cells"]))
-    ]
-    head = ["draw", "method", *next(iter(measured.values()))]
-    output.write_csv(folder / "clusterings.csv", head, lines)
+def tables(results: Results) -> Tables:
+    yield "clusterings", by_draw(_measures(results))
     names, points, distance, spans = family()
     for place, method in enumerate(("average case", "worst case")):
-        found = _clustering(results, place, distance, spans)
-        output.write_map(
-            folder, method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost", names,
-            found.labels, found.representatives, points, ("goal", "wind"), distance,
-        )  # fmt: skip
+        tasks = Tasks.of(_clustering(results, place, distance, spans), names)
+        slug, title = method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost"
+        yield slug, TaskMap(title, tasks, points, ("goal", "wind"))
+        yield slug, Distances(title, tasks, distance)
 
 
 def _clustering(results: Results, place: int, distance: FloatArray, spans: dict[str, float]) -> Clustering:
@@ -142,7 +134,7 @@ def _clustering(results: Results, place: int, distance: FloatArray, spans: dict[
     return Clustering.from_labels(distance, labels, episodes=EPISODES, span=span, kind=method.get("kind", "average"))
 
 
-def draw(results: Results, folder: Path) -> None:
+def pictures(results: Results) -> Pictures:
     _, points, distance, spans = family()
     for slug, places in (("clusters", [0]), ("average-and-worst-case", [0, 1]), ("corrections", [0, 2, 3, 4])):
         columns = min(2, len(places))
@@ -156,7 +148,7 @@ def draw(results: Results, folder: Path) -> None:
             axes.set_title(f"{list(METHODS)[place]}: {found.n_clusters} cells, cost {found.cost:.3g}")
         for axes in panels[:, 0]:
             axes.set_ylabel("probability of wind")
-        output.write_figure(figure, folder / slug)
+        yield slug, figure
 
 
 def draw_cells(axes: Any, points: FloatArray, labels: Any, representatives: Any) -> None:
@@ -174,5 +166,5 @@ def draw_cells(axes: Any, points: FloatArray, labels: Any, representatives: Any)
 
 EXPERIMENT = Experiment(
     "windy-clusters", "Windy corridor: the clusters, by the average and the worst case",
-    [Unit("windy-clusters", run, repr(METHODS), 8)], claims, write, draw, scikit.check,
+    [Unit("windy-clusters", run, repr(METHODS), 8)], tables, pictures, claims, scikit.check,
 )  # fmt: skip

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from pastmaster import figures
+from pastmaster.arrays import Array, FloatArray
 from pastmaster.clustering import search_clusterings
-from pastmaster.experiments import output, scikit
-from pastmaster.experiments.claims import Claim, at_least, beside
+from pastmaster.experiments import scikit
+from pastmaster.experiments.charts import Columns
+from pastmaster.experiments.claims import Checks, check
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import adjusted_rand
-from pastmaster.experiments.unit import Arrays, Experiment, Results, Unit
+from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
 from pastmaster.experiments.windy_clusters import draw_cells, family
 
 STABLE = 0.8
@@ -25,7 +25,7 @@ STABLE = 0.8
 SLICES = (20, 50, 100)
 
 
-def run(rng: np.random.Generator, scale: Scale) -> Arrays:
+def run(rng: np.random.Generator, scale: Scale) -> UnitArrays:
     """Cluster the first 2, 3, .. 100 tasks of a random order; -1 marks a task not yet there."""
     _, _, distance, spans = family()
     order = rng.permutation(len(distance))
@@ -40,7 +40,7 @@ def run(rng: np.random.Generator, scale: Scale) -> Arrays:
     return {"order": order, "sizes": sizes, "labels": labels}
 
 
-def agreements(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def agreements(labels: Array) -> FloatArray:
     """The adjusted Rand index of each clustering with the next, over the tasks of both."""
     found = []
     for before, after in pairwise(labels):
@@ -49,35 +49,32 @@ def agreements(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     return np.array(found)
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> Checks:
     arrays = results["windy-incremental"]
     index = agreements(arrays["labels"])
+    mean = Measured(float(index.mean()))
     checks = [  # of one order, so without intervals: the seeds are other orders
-        at_least(
-            "mean adjusted Rand index of a clustering and the next", Measured(float(index.mean())), STABLE, "index"
-        ),
-        beside("consecutive clusterings that agree in full", Measured(float(np.mean(index == 1.0))), "share"),
-        beside("cells in the end", Measured(float(arrays["labels"][-1].max() + 1)), "cells"),
+        check("mean adjusted Rand index of a clustering and the next", mean, ">=", STABLE, "index"),
+        check("consecutive clusterings that agree in full", Measured(float(np.mean(index == 1.0))), unit="share"),
+        check("cells at the end", Measured(float(arrays["labels"][-1].max() + 1)), unit="cells"),
     ]
-    return [Claim("windy-incremental", "windy-incremental", checks)]
+    return {"windy-incremental": checks}
 
 
-def write(results: Results, folder: Path) -> None:
+def tables(results: Results) -> Tables:
     arrays = results["windy-incremental"]
     index = [float("nan"), *agreements(arrays["labels"]).tolist()]
     lines = [
         [int(size), int(arrays["order"][size - 1]), int(labels.max() + 1), agreement]
         for size, labels, agreement in zip(arrays["sizes"], arrays["labels"], index, strict=True)
     ]
-    output.write_csv(
-        folder / "clusterings.csv", ["tasks", "last task", "cells", "agreement with the one before"], lines
-    )
+    yield "clusterings", Columns(["tasks", "last task", "cells", "agreement with the one before"], lines)
     head = ["tasks", *(f"task {i}" for i in range(arrays["labels"].shape[1]))]
     rows = ([int(size), *labels.tolist()] for size, labels in zip(arrays["sizes"], arrays["labels"], strict=True))
-    output.write_csv(folder / "cells.csv", head, rows)
+    yield "cells", Columns(head, rows)
 
 
-def matched(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def matched(labels: Array) -> Array:
     """Cells renumbered so that a cell keeps the number of the earlier cell it shares most tasks with."""
     found, unused = labels[:1].copy(), int(labels[0].max()) + 1
     for after in labels[1:]:
@@ -93,7 +90,7 @@ def matched(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return found
 
 
-def draw(results: Results, folder: Path) -> None:
+def pictures(results: Results) -> Pictures:
     from matplotlib import colormaps
 
     arrays, points = results["windy-incremental"], family()[1]
@@ -115,10 +112,10 @@ def draw(results: Results, folder: Path) -> None:
         draw_cells(axes, points[there], cells[time, there], [])
         axes.set(title=f"{len(there)} tasks, {len(np.unique(cells[time, there]))} cells", xlabel="goal", ylabel="wind",
                  xlim=(-0.7, 9.7))  # fmt: skip
-    output.write_figure(figure, folder / "incremental")
+    yield "incremental", figure
 
 
 EXPERIMENT = Experiment(
     "windy-incremental", "Windy corridor: tasks added one by one", [Unit("windy-incremental", run, "one order", 12)],
-    claims, write, draw, scikit.check,
+    tables, pictures, claims, scikit.check,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Reports: a reproduction or a repository as one HTML page that needs nothing but a browser.
 
-``reproduction`` and ``repository`` read and make a ``page``; ``render`` writes it.
+``reproduction`` and ``repository`` make a ``page`` of what they read; ``render`` turns it into HTML.
 """
 
 from __future__ import annotations
@@ -8,22 +8,56 @@ from __future__ import annotations
 from pathlib import Path
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.experiments.folder import CLAIMS
 from pastmaster.files import write_whole
 from pastmaster.report.page import Page
-from pastmaster.report.render import check_plotly, render
-from pastmaster.report.reproduction import CLAIMS, reproduction_page
+from pastmaster.report.render import plotly_script, render
+from pastmaster.report.repository import repository_page
+from pastmaster.report.reproduction import reproduction_page
+from pastmaster.repository import Repository
 
 __all__ = ["read_page", "write_report"]
 
 
 def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") -> Path:
-    """Write the report of a reproduction folder or of a repository (a path or URL) to ``out``, all or nothing."""
+    """Write a report as one HTML page, which needs no network.
+
+    Parameters
+    ----------
+    place : path or URL
+        A folder that ``reproduce`` wrote, or a repository.
+    out : path
+        The page, a file that ends in .html. It is written whole or not at all.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``place`` is neither, ``out`` cannot be written, or plotly is not installed.
+    DamagedError
+        If a file in ``place`` is damaged; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pastmaster import Repository
+    >>> from pastmaster.report import write_report
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> Repository(f"{folder.name}/tasks.db").close()
+    >>> write_report(f"{folder.name}/tasks.db", f"{folder.name}/tasks.html").name
+    'tasks.html'
+    >>> folder.cleanup()
+    """
     path = Path(out)
     if path.is_dir():
         raise InvalidInputError(f"write_report: {path} is a folder, must be a file")
     if path.suffix not in (".html", ".htm"):
         raise InvalidInputError(f"write_report: {path} is no page, must end in .html")
-    check_plotly()
+    plotly_script()  # before any work
     content = render(read_page(place)).encode("utf-8", "replace")
     try:
         write_whole(path, content)
@@ -33,7 +67,33 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
 
 
 def read_page(place: str | Path) -> Page:
-    """What a report of this place says."""
+    """What a report of this place says, as data.
+
+    Parameters
+    ----------
+    place : path or URL
+        A folder that ``reproduce`` wrote, or a repository.
+
+    Returns
+    -------
+    Page
+        Title, facts and sections.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``place`` is neither.
+    DamagedError
+        If a file in ``place`` is damaged; the message names it.
+
+    Examples
+    --------
+    >>> from pastmaster.report import read_page
+    >>> read_page("nowhere.db")
+    Traceback (most recent call last):
+    ...
+    pastmaster.errors.InvalidInputError: there is neither a reproduction folder nor a repository at nowhere.db
+    """
     folder = Path(place)
     if "://" not in str(place) and folder.is_dir():
         if not (folder / CLAIMS).is_file():
@@ -43,8 +103,5 @@ def read_page(place: str | Path) -> Page:
         return reproduction_page(folder)
     if "://" not in str(place) and not folder.exists():
         raise InvalidInputError(f"there is neither a reproduction folder nor a repository at {place}")
-    from pastmaster.report.repository import repository_page
-    from pastmaster.repository import Repository
-
     with Repository(place, create=False) as opened:
         return repository_page(opened)

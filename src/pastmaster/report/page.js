@@ -9,7 +9,7 @@
   const NEAR_TO_FAR = [[0, "#08306b"], [0.25, "#2171b5"], [0.5, "#6baed6"], [0.75, "#c6dbef"], [1, "#f7fbff"]];
   const EPISODE = { hoverformat: ",.0f", unifiedhovertitle: { text: "episode %{x:,.0f}" } };
   const NARROW = 540, AHEAD = "400px 0px";
-  const PRINTED = { curves: 580, shares: 580, map: 500, matrix: 380 }; // two figures to a page
+  const PRINTED = { curves: 580, shares: 580, map: 500, distance: 380 }; // two figures to a page
   const coarse = matchMedia("(pointer: coarse)").matches;
 
   // Plotly reads some HTML in texts: what comes from the data is shown as it is written, and not without end.
@@ -160,22 +160,18 @@
     return found;
   }
 
-  function matrix(figure, width) {
+  function distance(figure, width) {
     const n = figure.names.length, steps = new Uint16Array(bytes(figure.values));
     const value = (i, j) => (figure.largest * steps[i * n + j]) / figure.steps;
-    const tasks = figure.names.map((_, i) => {
-      const where = figure.cells ? `, cell ${figure.cells[i]}` : "";
-      return `${called(figure, i, width)} (task ${figure.numbers[i]}${where})`;
-    });
+    const tasks = figure.names.map((_, i) => `${called(figure, i, width)} (task ${figure.numbers[i]}, cell ${figure.cells[i]})`);
     const rows = (entry) => tasks.map((_, i) => tasks.map((__, j) => entry(i, j)));
     const joint = figure.directed ? "<br>under the policy of " : "<br>and ", measure = figure.directed ? "loss" : "distance";
-    const parts = figure.cells ? blocks(figure.cells) : [];
+    const parts = blocks(figure.cells);
     const edges = parts.slice(1).map((part) => part.from - 0.5);
     const line = (x0, x1, y0, y1) => ({ type: "line", x0, x1, y0, y1, line: { color: "#d55e00", width: 1 } });
     const shown = parts.filter((part) => (part.to - part.from + 1) / n > (width < NARROW ? 0.06 : 0.035));
     const ticks = { tickvals: shown.map((part) => (part.from + part.to) / 2), ticktext: shown.map((part) => String(part.cell)), tickangle: 0 };
-    const ours = figure.cells ? ticks : {}, unit = figure.cells ? "cell" : "task";
-    const side = { showgrid: false, range: [-0.5, n - 0.5], constrain: "domain", ...ours };
+    const side = { showgrid: false, range: [-0.5, n - 0.5], constrain: "domain", ...ticks };
     return {
       traces: [{
         type: "heatmap", z: rows(value), text: rows((i, j) => `${tasks[i]}${joint}${tasks[j]}<br>${measure} ${figureOf(value(i, j))}`),
@@ -185,13 +181,13 @@
       legend: [],
       layout: layout(width, width + 60, {
         hovermode: "closest", shapes: edges.flatMap((at) => [line(-0.5, n - 0.5, at, at), line(at, at, -0.5, n - 0.5)]),
-        xaxis: axis(unit, side),
-        yaxis: axis(unit, { ...side, range: [n - 0.5, -0.5], scaleanchor: "x" }),
+        xaxis: axis("cell", side),
+        yaxis: axis("cell", { ...side, range: [n - 0.5, -0.5], scaleanchor: "x" }),
       }),
     };
   }
 
-  const KINDS = { curves, shares, map, matrix };
+  const KINDS = { curves, shares, map, distance };
 
   // A gallery: one place, several figures.
 

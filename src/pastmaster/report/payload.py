@@ -1,6 +1,6 @@
-"""Figures as data for the page's script: arrays thinned and packed, and a sentence for those who do not see them.
+"""Charts as data for the page's script: arrays thinned and packed, and a sentence for those who do not see them.
 
-Arrays travel as base64 of little-endian float32; distances as uint16 of their largest, which is sent beside them.
+Arrays travel as base64 of little-endian float32; distances as uint16 relative to the largest, which travels with them.
 """
 
 from __future__ import annotations
@@ -11,59 +11,82 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import FloatArray
-from pastmaster.report.page import Curves, Figure, IntArray, Line, Matrix, Shares, TaskMap
+from pastmaster.experiments.charts import Chart, Curves, Distances, Indices, Shares, TaskMap
 
 MOST_POINTS = 400  # of a line: more cannot be told apart on a screen
-MOST_ROWS = 600  # of a matrix
+MOST_ROWS = 600  # of distances
 STEPS = 65_535  # of a packed distance
 NAMED = 6  # lines or arms named in a summary
 
 
-def summary(figure: Figure) -> str:
-    """A figure in a sentence or two."""
-    if isinstance(figure, Curves):
-        return _curves_summary(figure)
-    if isinstance(figure, Shares):
-        return _shares_summary(figure)
-    n_tasks = len(figure.names)
-    n_cells = 0 if figure.cells is None else len(np.unique(figure.cells))
-    if isinstance(figure, TaskMap):
-        return f"{counted(n_tasks, 'task')} in {counted(n_cells, 'cell')}."
-    order = (
-        f"ordered by their {counted(n_cells, 'cell')}" if n_cells else "in their own order (their cells are unknown)"
-    )
-    some = f", every {n_tasks / MOST_ROWS:.1f}th of them shown" if n_tasks > MOST_ROWS else ""
-    return f"{counted(n_tasks, 'task')} {order}{some}. The largest distance is {figure.values.max():.4g}."
-
-
-def payload(figure: Figure) -> dict[str, Any]:
-    """What the script draws a figure from, as plain JSON."""
+def payload(chart: Chart) -> dict[str, Any]:
+    """What the script draws a chart from, as plain JSON."""
     packed: dict[str, Any]
-    if isinstance(figure, Curves):
-        packed = {"lines": [_line(line) for line in figure.lines]}
-    elif isinstance(figure, TaskMap):
+    if isinstance(chart, Curves):
+        packed = {"lines": [{"label": line.label, "reference": line.reference} for line in chart.lines]}
+        for line, entry in zip(chart.lines, packed["lines"], strict=True):
+            kept = thinned(len(line.episode))
+            columns = {"episode": line.episode, "mean": line.mean, "deviation": line.deviation}
+            entry |= {name: floats(values[kept]) for name, values in columns.items()}
+    elif isinstance(chart, Shares):
+        kept = thinned(len(chart.episode))
+        arms = [{"label": label, "share": floats(share[kept])} for label, share in chart.arms.items()]
+        packed = {"episode": floats(chart.episode[kept]), "arms": arms}
+    elif isinstance(chart, TaskMap):
         packed = {
-            "numbers": figure.numbers.tolist(),
-            "names": list(figure.names),
-            "cells": figure.cells.tolist(),
-            "representatives": figure.representatives.tolist(),
-            "x": floats(figure.points[:, 0]),
-            "y": floats(figure.points[:, 1]),
-            "axes": list(figure.axes),
+            "numbers": chart.tasks.numbers.tolist(),
+            "names": list(chart.tasks.names),
+            "cells": chart.tasks.cells.tolist(),
+            "representatives": chart.tasks.representatives.tolist(),
+            "x": floats(chart.points[:, 0]),
+            "y": floats(chart.points[:, 1]),
+            "axes": list(chart.axes),
         }
-    elif isinstance(figure, Shares):
-        kept = thinned(len(figure.episode))
-        arms = [{"label": arm.label, "share": floats(arm.share[kept])} for arm in figure.arms]
-        packed = {"episode": floats(figure.episode[kept]), "arms": arms}
     else:
-        packed = _matrix(figure)
-    return {"kind": figure.kind, "title": figure.title, "summary": summary(figure)} | packed
+        packed = _distances(chart)
+    return {"kind": chart.kind, "title": chart.title, "summary": summary(chart)} | packed
 
 
-def thinned(n_points: int, most: int = MOST_POINTS) -> IntArray:
+def _distances(chart: Distances) -> dict[str, Any]:
+    """Distances ordered by cell, at most ``MOST_ROWS`` of them."""
+    tasks, largest = chart.tasks, float(chart.values.max())
+    order = np.argsort(tasks.cells, kind="stable")[thinned(len(tasks.names), MOST_ROWS)]
+    values = chart.values[np.ix_(order, order)]
+    steps = np.zeros(values.shape) if largest == 0 else np.round(values / largest * STEPS)
+    return {
+        "numbers": tasks.numbers[order].tolist(),
+        "names": [tasks.names[i] for i in order],
+        "cells": tasks.cells[order].tolist(),
+        "largest": largest,
+        "steps": STEPS,
+        "values": base64.b64encode(steps.astype("<u2").tobytes()).decode(),
+        "directed": chart.directed,
+    }
+
+
+def summary(chart: Chart) -> str:
+    """A chart in a sentence or two."""
+    if isinstance(chart, Curves):
+        last = max(float(line.episode[-1]) for line in chart.lines)
+        ends = [f"{line.label} ({line.mean[-1]:.4g})" for line in chart.lines]
+        return f"Mean return at the end, about episode {last:,.0f}: {_some(ends)}."
+    if isinstance(chart, Shares):
+        ends = [f"{label} ({100 * share[-1]:.0f}%)" for label, share in chart.arms.items()]
+        return f"Shares at the end, about episode {chart.episode[-1]:,.0f}: {_some(ends)}."
+    tasks, cells = len(chart.tasks.names), counted(len(np.unique(chart.tasks.cells)), "cell")
+    if isinstance(chart, TaskMap):
+        return f"{counted(tasks, 'task')} in {cells}."
+    some = f", every {tasks / MOST_ROWS:.1f}th of them shown" if tasks > MOST_ROWS else ""
+    return f"{counted(tasks, 'task')} ordered by their {cells}{some}. The largest distance is {chart.values.max():.4g}."
+
+
+def _some(texts: list[str]) -> str:
+    return "; ".join(texts[:NAMED] + ["and more"] * (len(texts) > NAMED))
+
+
+def thinned(n_points: int, most: int = MOST_POINTS) -> Indices:
     """Which of so many points are shown: all, or evenly chosen ones, the first and last among them."""
-    kept: IntArray = np.unique(np.linspace(0, n_points - 1, min(n_points, most)).round().astype(np.int64))
-    return kept
+    return np.unique(np.linspace(0, n_points - 1, min(n_points, most)).round().astype(np.int64))
 
 
 def floats(values: FloatArray) -> str:
@@ -75,40 +98,3 @@ def floats(values: FloatArray) -> str:
 def counted(n: int, what: str) -> str:
     """A number of things in words."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def _line(line: Line) -> dict[str, Any]:
-    kept = thinned(len(line.episode))
-    packed: dict[str, Any] = {"label": line.label, "reference": line.reference}
-    return packed | {name: floats(getattr(line, name)[kept]) for name in ("episode", "mean", "deviation")}
-
-
-def _matrix(figure: Matrix) -> dict[str, Any]:
-    """Distances ordered by cell, at most ``MOST_ROWS`` of them."""
-    n_tasks = len(figure.names)
-    order = np.arange(n_tasks) if figure.cells is None else np.argsort(figure.cells, kind="stable")
-    order = order[thinned(n_tasks, MOST_ROWS)]
-    values, largest = figure.values[np.ix_(order, order)], float(figure.values.max())
-    steps = np.zeros(values.shape) if largest == 0 else np.round(values / largest * STEPS)
-    return {
-        "numbers": figure.numbers[order].tolist(),
-        "names": [figure.names[i] for i in order],
-        "cells": None if figure.cells is None else figure.cells[order].tolist(),
-        "largest": largest,
-        "steps": STEPS,
-        "values": base64.b64encode(steps.astype("<u2").tobytes()).decode(),
-        "directed": figure.directed,
-    }
-
-
-def _curves_summary(figure: Curves) -> str:
-    ends = [f"{line.label} ({line.mean[-1]:.4g})" for line in figure.lines[:NAMED]]
-    more = "; and more" if len(figure.lines) > NAMED else ""
-    last = max(float(line.episode[-1]) for line in figure.lines)
-    return f"Mean return at the end, about episode {last:,.0f}: {'; '.join(ends)}{more}."
-
-
-def _shares_summary(figure: Shares) -> str:
-    ends = [f"{arm.label} ({100 * arm.share[-1]:.0f}%)" for arm in figure.arms[:NAMED]]
-    more = "; and more" if len(figure.arms) > NAMED else ""
-    return f"Shares at the end, about episode {figure.episode[-1]:,.0f}: {'; '.join(ends)}{more}."

@@ -1,4 +1,4 @@
-"""A page as one HTML file: text escaped, figures as inert data, style and scripts inside; nothing is ever fetched.
+"""A page as one HTML file: text escaped, charts as inert data, style and scripts inside; nothing is ever fetched.
 
 The Content-Security-Policy allows the scripts by their hashes alone and forbids the network, so that nothing that came
 with the data could run or call out, even if an escape were forgotten.
@@ -15,8 +15,10 @@ from importlib import resources
 from typing import Any
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.experiments import Reproduction
+from pastmaster.experiments.claims import Check, Claim
 from pastmaster.figures import COLOURS, DASHES
-from pastmaster.report.page import Check, Claim, Claims, Gallery, Page, Picture, Prose, Section, Table
+from pastmaster.report.page import Gallery, Page, Picture, Prose, Section, Table
 from pastmaster.report.payload import counted, payload
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -27,7 +29,7 @@ DASH_LENGTHS = {"-": (), "--": (7, 4), "-.": (10, 3, 2, 3)}
 
 def render(page: Page) -> str:
     """The whole file."""
-    plotly, script = _script(_plotly()), _script(_asset("page.js"))
+    plotly, script = _script(plotly_script()), _script(_asset("page.js"))
     policy = (
         f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -94,7 +96,7 @@ class _Body:
             if isinstance(part, Gallery):
                 self.lines += _gallery(self.n_galleries, part)
                 self.n_galleries += 1
-            elif isinstance(part, Claims):
+            elif isinstance(part, Reproduction):
                 self.lines += _claims(part)
             elif isinstance(part, Picture):
                 self.lines.append(_picture(part))
@@ -104,91 +106,97 @@ class _Body:
 
 
 def _gallery(i: int, gallery: Gallery) -> list[str]:
-    """A place for a figure, a choice where there are several, and their data."""
-    figures = [payload(figure) for figure in gallery.figures]
-    options = "".join(f'<option value="{j}">{_text(figure["title"])}</option>' for j, figure in enumerate(figures))
+    """A place for a chart, a choice where there are several, and their data."""
+    charts = [payload(chart) for chart in gallery.charts]
+    options = "".join(f'<option value="{j}">{_text(chart["title"])}</option>' for j, chart in enumerate(charts))
     choice = (
-        f'<p class="choice"><label for="choice-{i}">Show one of {len(figures)}</label>'
+        f'<p class="choice"><label for="choice-{i}">Show one of {len(charts)}</label>'
         f'<select id="choice-{i}" autocomplete="off">{options}</select></p>'
     )
-    first = figures[0]
+    first = charts[0]
     return [
         f'<div class="gallery" data-source="figures-{i}">',
         f"<h3>{_text(gallery.heading)}</h3>",
         f"<p>{_text(gallery.note)}</p>",
-        *([choice] if len(figures) > 1 else []),
+        *([choice] if len(charts) > 1 else []),
         f'<figure class="{first["kind"]}">',
         f'<div class="plot" role="img" aria-labelledby="caption-{i}"></div>',
         '<ul class="legend"></ul>',
         f'<figcaption id="caption-{i}"><strong>{_text(first["title"])}</strong> '
         f"<span>{_text(first['summary'])}</span></figcaption>",
         "</figure>",
-        _data(f"figures-{i}", figures),
+        _data(f"figures-{i}", charts),
         "</div>",
     ]
 
 
-def _claims(part: Claims) -> list[str]:
+def _claims(found: Reproduction) -> list[str]:
     """Every claim with its result in words; its reason and checks in a row of their own."""
-    if not part.claims:
+    if not found.claims:
         return [_prose(Prose("There are no claims in this folder.", aside=True))]
-    rows = [line for claim in part.claims for line in _claim(claim, part)]
-    caption = "What was claimed, and with how many seeds it held"
     names = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in ("claim", "result"))
-    head = f'<caption>{caption}</caption><thead role="rowgroup"><tr role="row">{names}</tr></thead>'
-    # Roles are spelt out because a narrow screen lays the rows out as blocks, and some browsers then forget the table.
-    return [f'<table class="claims" role="table">{head}', *rows, "</table>"]
+    caption = "<caption>What was claimed, and on how many seeds it held</caption>"
+    head = f'{caption}<thead role="rowgroup"><tr role="row">{names}</tr></thead>'
+    # Roles are explicit because a narrow screen lays the rows out as blocks, and some browsers then forget the table.
+    return [f'<table class="claims" role="table">{head}', *(_claim(claim, found) for claim in found.claims), "</table>"]
 
 
-def _claim(claim: Claim, part: Claims) -> list[str]:
+def _claim(claim: Claim, found: Reproduction) -> str:
     count = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
-    good = claim.reproduced
-    mark = '<span class="mark" aria-hidden="true">{}</span>'.format("&#10003;" if good else "&#10007;")
-    result = "not judged" if good is None else f"{mark} {count if good else f'failed: {count}'}"
-    quick = ' <span class="quick">quick</span>' if part.quick else ""
-    lost = [str(seed) for seed, held in zip(part.seeds, claim.held, strict=True) if not held]
-    below = [f'<p class="reason">What we think why: {_text(claim.reason)}</p>'] if claim.reason else []
-    if 0 < len(lost) < len(claim.held) and good is not None:
-        below.append(f'<p class="minor">Failed with seed{"s" if len(lost) > 1 else ""} {", ".join(lost)}.</p>')
+    mark = '<span class="mark" aria-hidden="true">{}</span>'
+    result, css = {
+        None: ("not judged", "minor"),
+        True: (f"{mark.format('&#10003;')} {count}", "held"),
+        False: (f"{mark.format('&#10007;')} failed: {count}", "failed"),
+    }[claim.reproduced]
+    quick = ' <span class="quick">quick</span>' if found.mode == "quick" else ""
+    claimed = (
+        f'<span class="minor">{_text(claim.id)}</span> {_text(claim.sentence)} '
+        f'<span class="minor">Experiment: {_text(claim.experiment.replace("-", " "))}</span>'
+    )
+    below = _below(claim, found)
+    return (
+        f'<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader">{claimed}</th>'
+        f'<td role="cell" class="{css}">{result}{quick}</td></tr>\n'
+        + (f'<tr role="row" class="below"><td role="cell" colspan="2">{below}</td></tr>' if below else "")
+        + "</tbody>"
+    )
+
+
+def _below(claim: Claim, found: Reproduction) -> str:
+    """What stands under a claim: the reason where it failed, the seeds on which it failed, the checks."""
+    below = f'<p class="reason">Why, we think: {_text(claim.reason)}</p>' if claim.reason else ""
+    lost = [str(seed) for seed, held in zip(found.seeds, claim.held, strict=True) if not held]
+    if 0 < len(lost) < len(claim.held) and claim.reproduced is not None:
+        below += f'<p class="minor">Failed with seed{"s" if len(lost) > 1 else ""} {", ".join(lost)}.</p>'
     if claim.checks:
         judged = [check.held for check in claim.checks if check.held is not None]
-        told = f", {len(claim.checks) - len(judged)} more measured" if len(judged) < len(claim.checks) else ""
-        said = f"with seed {part.seeds[0]}: {sum(judged)} of {counted(len(judged), 'check')} held{told}"
-        table = _table(_checks(claim.checks, len(part.seeds)))
-        below.append(f"<details><summary>Measurements {said}</summary>{table}</details>")
-    name, study = _text(claim.id), _text(claim.experiment.replace("-", " "))
-    claimed = (
-        f'<span class="minor">{name}</span> {_text(claim.sentence)} <span class="minor">Experiment: {study}</span>'
-    )
-    kind = {True: "held", False: "failed", None: "minor"}[good]
-    status = f'<td role="cell" class="{kind}">{result}{quick}</td>'
-    more = f'<tr role="row" class="below"><td role="cell" colspan="2">{"".join(below)}</td></tr>' if below else ""
-    return [
-        f'<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader">{claimed}</th>{status}</tr>',
-        f"{more}</tbody>",
-    ]
+        more = f", {len(claim.checks) - len(judged)} more measured" if len(judged) < len(claim.checks) else ""
+        result = f"with seed {found.seeds[0]}: {sum(judged)} of {counted(len(judged), 'check')} held{more}"
+        below += f"<details><summary>Measurements {result}</summary>{_table(_checks(claim))}</details>"
+    return below
 
 
-def _checks(checks: tuple[Check, ...], n_seeds: int) -> Table:
-    rows = tuple(
+def _checks(claim: Claim) -> Table:
+    rows = [
         (
             check.name,
-            _held(check, n_seeds),
+            _held(check, n_held, len(claim.held)),
             "-" if check.value is None else f"{check.value:.4g}",
             "-" if check.low is None or check.high is None else f"{check.low:.4g} to {check.high:.4g}",
             check.unit,
             check.wanted or "-",
         )
-        for check in checks
-    )
-    return Table("Measurements", ("what", "held", "measured", "interval", "unit", "wanted"), rows, numeric=(2, 3))
+        for check, n_held in zip(claim.checks, claim.checks_held, strict=True)
+    ]
+    return Table("Measurements", ("what", "held", "measured", "95% interval", "unit", "wanted"), rows, numeric=(2, 3))
 
 
-def _held(check: Check, n_seeds: int) -> str:
+def _held(check: Check, n_held: int | None, n_seeds: int) -> str:
     """Whether a check held, in words."""
     if check.held is None:
         return "not judged"
-    count = "" if check.n_held is None or n_seeds == 1 else f" ({check.n_held} of {n_seeds} seeds)"
+    count = "" if n_held is None or n_seeds == 1 else f" ({n_held} of {n_seeds} seeds)"
     return ("yes" if check.held else "no") + count
 
 
@@ -249,12 +257,8 @@ def _dash(dash: Any) -> list[int]:
     return list(DASH_LENGTHS[dash]) if isinstance(dash, str) else [2 * length for length in dash[1]]
 
 
-def check_plotly() -> None:
-    """Refuse before any work is done where plotly is not installed."""
-    _plotly()
-
-
-def _plotly() -> str:
+def plotly_script() -> str:
+    """Plotly's own script."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:

@@ -6,48 +6,35 @@ import math
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.report.page import (
-    Arm,
-    Curves,
-    Gallery,
-    IntArray,
-    Line,
-    Matrix,
-    Page,
-    Part,
-    Prose,
-    Section,
-    Shares,
-    Table,
-    TaskMap,
-)
+from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
+from pastmaster.report.page import Gallery, Page, Part, Prose, Section, Table
 from pastmaster.report.payload import counted
 from pastmaster.repository import Repository
 from pastmaster.repository.records import TaskRecord
 from pastmaster.repository.streams import StoredRun
+from pastmaster.reuse.windows import Windows, windows
 
 MOST_RUNS = 50
-WINDOWS = 100
+WINDOWS = 100  # of a run, at most
 MOST_ARMS = 7  # sources shown by themselves
 AXES = ("first scaled coordinate", "second scaled coordinate")
-ABOUT = "The tasks solved so far, the few policies kept for all of them, and how the latest tasks were met."
+ABOUT = "The tasks solved so far, the few policies kept for all of them, and the runs on the latest tasks."
 NO_TASKS = "No tasks yet: pastmaster repo add puts them in."
 NO_CLUSTERING = "No clustering yet: pastmaster repo cluster {place} --episodes 10000 finds the policies worth keeping."
-NO_RUNS = "No runs yet: pastmaster continual meets tasks and stores how it went."
+NO_RUNS = "No runs yet: pastmaster continual runs a stream of tasks and stores every return."
 CELLS_NOTE = (
-    "Each cell is a group of tasks that go by one policy, that of its representative; its radius is the most that any "
-    "of them loses by it."
+    "Each cell is a group of tasks that use one policy, that of its representative. Its radius is the most that any of "
+    "them loses by it."
 )
 MAP_NOTE = (
     "Tasks near each other have policies that are worth nearly the same to both (classical scaling of the distances). "
     "A thin line joins each to the representative of its cell, a star with the cell's number. Tasks at the same place "
     "are spread a little."
 )
-MATRIX_NOTE = "Dark is little, light is much. Tasks are ordered by cell, and lines part the cells."
+DISTANCE_NOTE = "Dark is little, light is much. Tasks are ordered by cell, and lines separate the cells."
 CURVES_NOTE = (
     "The mean return of windows of episodes; the band is one standard deviation within the window to either side. The "
     "dotted line is what the policy kept for the task was worth at the end of the run."
@@ -69,7 +56,7 @@ def repository_page(repository: Repository) -> Page:
 
 
 def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[str, str]]) -> Section:
-    """The latest clustering; what there is to say of it at the head of the page is added to the facts."""
+    """The latest clustering; its key figures are added to the facts at the head of the page."""
     heading = "Policies kept"
     try:
         cells, clustering = repository.cells(), repository.clustering()
@@ -95,22 +82,22 @@ def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[s
     return Section(heading, (*parts, Prose(CELLS_NOTE), *_clustering_parts(clustering, numbers, names)))
 
 
-def _clustering_parts(clustering: Clustering, numbers: IntArray, names: tuple[str, ...]) -> list[Part]:
-    """The table of cells, the map and the matrix."""
-    labels, stands = clustering.labels.astype(np.int64), clustering.representatives
-    rows = tuple(
-        (str(cell), names[task], str(numbers[task]), f"{int((labels == cell).sum()):,}", f"{radius:.4g}")
-        for cell, (task, radius) in enumerate(zip(stands.tolist(), clustering.radii.tolist(), strict=True))
-    )
+def _clustering_parts(clustering: Clustering, numbers: Indices, names: tuple[str, ...]) -> list[Part]:
+    """The table of cells, the map and the distances."""
+    sizes = np.bincount(clustering.labels)
+    rows = [
+        (str(cell), names[task], str(numbers[task]), f"{sizes[cell]:,}", f"{radius:.4g}")
+        for cell, (task, radius) in enumerate(zip(clustering.representatives, clustering.radii, strict=True))
+    ]
     head = ("cell", "representative", "its id", "tasks", "radius")
-    title = "All tasks by distance"
-    task_map = TaskMap(title, numbers, names, labels, stands[labels], task_points(clustering), AXES)
+    tasks = Tasks.of(clustering, names, numbers)
+    task_map = TaskMap("All tasks by distance", tasks, task_points(clustering), AXES)
     what = "What a task (row) loses under another's policy (column)" if clustering.directed else "Policy distance"
-    matrix = Matrix(what, numbers, names, labels, clustering.distance, directed=clustering.directed)
+    distances = Distances(what, tasks, clustering.distance, directed=clustering.directed)
     return [
         Table("The cells of the latest clustering", head, rows, numeric=(0, 2, 3, 4)),
         Gallery("Map of the tasks", MAP_NOTE, (task_map,)),
-        Gallery("Distances", MATRIX_NOTE, (matrix,)),
+        Gallery("Distances", DISTANCE_NOTE, (distances,)),
     ]
 
 
@@ -136,7 +123,7 @@ def _met(runs: list[StoredRun]) -> Section:
     return Section(
         heading,
         (
-            Prose(f"Of each task that was met the repository keeps every return. Here are {which}, the newest first."),
+            Prose(f"The repository keeps every return of every run. Shown are {which}, the newest first."),
             Gallery("Learning curves", CURVES_NOTE, curves),
             Gallery("Who ran the episodes", SHARES_NOTE, shares),
         ),
@@ -145,45 +132,38 @@ def _met(runs: list[StoredRun]) -> Section:
 
 def run_curves(run: StoredRun) -> Curves:
     """The returns of a run in windows, and what its task's policy was worth then."""
-    edges, returns = _edges(run), np.asarray(run.returns, np.float64)
+    cut, returns = _windows(run), np.asarray(run.returns, np.float64)
     if not np.isfinite(returns).all():
         raise DamagedError(f"runs {run.id}: a return is not finite")
-    pieces = [returns[a:b] for a, b in edges]
-    middle = _middles(edges)
-    mean, deviation = np.array([piece.mean() for piece in pieces]), np.array([piece.std() for piece in pieces])
-    lines = [Line("mean return", middle, mean, deviation)]
+    middle, deviation = cut.middles, np.array([piece.std() for piece in cut.pieces(returns)])
+    lines = [Line("mean return", middle, cut.means(returns), deviation)]
     if math.isfinite(run.value):
         level = np.full(len(middle), run.value)
         lines.append(Line("the task's policy", middle, level, np.zeros(len(middle)), reference=True))
-    return Curves(_called(run), tuple(lines))
+    return Curves(_called(run), lines)
 
 
 def run_shares(run: StoredRun) -> Shares:
     """The arms of a run in windows: the learner, the sources most used, and the others together."""
-    edges, arms, n_arms = _edges(run), np.asarray(run.arms, np.int64), run.n_sources + 1
-    if len(arms) and not (arms.min() >= 0 and arms.max() < n_arms):
+    cut, arms, n_arms = _windows(run), np.asarray(run.arms, np.int64), run.n_sources + 1
+    if not (arms.min() >= 0 and arms.max() < n_arms):
         raise DamagedError(f"runs {run.id}: an arm is {arms.max()}, must be in 0 .. {n_arms - 1}")
-    counts = np.array([np.bincount(arms[a:b], minlength=n_arms) for a, b in edges], np.float64)
+    counts = cut.counts(arms, n_arms)
     share = counts / counts.sum(axis=1, keepdims=True)
     order = np.argsort(-counts[:, :-1].sum(axis=0), kind="stable")
     shown, others = order[:MOST_ARMS], order[MOST_ARMS:]
-    found = [Arm("learner", share[:, -1]), *(Arm(f"source {i}", share[:, i]) for i in shown)]
+    found = {"learner": share[:, -1]} | {f"source {i}": share[:, i] for i in shown}
     if len(others):
-        found.append(Arm(f"the others ({len(others)})", share[:, others].sum(axis=1)))
-    return Shares(_called(run), _middles(edges), tuple(found))
+        found[f"the others ({len(others)})"] = share[:, others].sum(axis=1)
+    return Shares(_called(run), cut.middles, found)
 
 
-def _edges(run: StoredRun) -> list[tuple[int, int]]:
+def _windows(run: StoredRun) -> Windows:
     """At most ``WINDOWS`` windows of episodes."""
     episodes = len(run.returns)
     if not episodes or len(run.arms) != episodes:
         raise DamagedError(f"runs {run.id}: there are {episodes} returns and {len(run.arms)} arms, must be as many")
-    length = -(-episodes // WINDOWS)
-    return [(start, min(start + length, episodes)) for start in range(0, episodes, length)]
-
-
-def _middles(edges: list[tuple[int, int]]) -> FloatArray:
-    return np.array([0.5 * (a + b) for a, b in edges])
+    return windows(episodes, -(-episodes // WINDOWS))
 
 
 def _called(run: StoredRun) -> str:

@@ -1,0 +1,241 @@
+"""Charts: learning curves, maps of tasks, distances between tasks, shares of the arms; as data and as CSV files.
+
+A chart is the file ``<kind>-<name>.csv``, its title in a comment on the first line. Numbers have ten digits, so that
+files can be compared as text. Files are read with bounded sizes; one that is damaged or not ours gives one
+``DamagedError`` with its name.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pastmaster.arrays import FloatArray
+from pastmaster.clustering import Clustering
+from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.files import write_whole
+
+OPTIMAL = "optimal policy"
+"""The label of what an optimal policy earns."""
+TITLE = "# title:"
+MOST_BYTES = 2**26
+COLUMNS = {
+    "curves": ["label", "episode", "mean", "deviation"],
+    "map": ["task", "name", "cell", "representative"],  # and two coordinates
+    "distance": [],  # a square of numbers
+    "shares": ["arm", "episode", "share"],
+}
+Indices = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A learning curve: episodes, mean returns and standard deviations, each [points].
+
+    A ``reference`` does not learn: it is drawn dotted and black, without a band.
+    """
+
+    label: str
+    episode: FloatArray
+    mean: FloatArray
+    deviation: FloatArray
+    reference: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Learning curves in one chart."""
+
+    kind: ClassVar[str] = "curves"
+    title: str
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """Clustered tasks, each [N]: a number, a name, a cell, and the index of the task that represents the cell."""
+
+    numbers: Indices
+    names: Sequence[str]
+    cells: Indices
+    representatives: Indices
+
+    @classmethod
+    def of(cls, clustering: Clustering, names: Sequence[str], numbers: Indices | None = None) -> Tasks:
+        """The tasks of a clustering, numbered from 0 if nothing else is given."""
+        cells = clustering.labels
+        return cls(
+            np.arange(len(names)) if numbers is None else numbers, names, cells, clustering.representatives[cells]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMap:
+    """Tasks as points [N, 2]; ``axes`` names the two coordinates."""
+
+    kind: ClassVar[str] = "map"
+    title: str
+    tasks: Tasks
+    points: FloatArray
+    axes: tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """Distances [N, N] between tasks; ``directed``: what the task of a row loses under the policy of a column."""
+
+    kind: ClassVar[str] = "distance"
+    title: str
+    tasks: Tasks
+    values: FloatArray
+    directed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Who ran the episodes: the share of each arm, by label, at some episodes [points]; together they make 1."""
+
+    kind: ClassVar[str] = "shares"
+    title: str
+    episode: FloatArray
+    arms: dict[str, FloatArray]
+
+
+Chart = Curves | TaskMap | Distances | Shares
+
+
+class Columns(NamedTuple):
+    """A table: its head, and its rows."""
+
+    head: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+
+
+def write_table(folder: Path, name: str, content: Columns | Chart) -> None:
+    """Write a table, or a chart under its kind, as CSV."""
+    stream = io.StringIO()
+    table, stem = (content, name) if isinstance(content, Columns) else (_columns(content), f"{content.kind}-{name}")
+    if not isinstance(content, Columns):
+        stream.write(f"{TITLE} {content.title}\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    if table.head:
+        writer.writerow(table.head)
+    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    write_whole(folder / f"{stem}.csv", stream.getvalue().encode())
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.10g}" if isinstance(value, float | np.floating) else value
+
+
+def _columns(chart: Chart) -> Columns:
+    head, rows = COLUMNS[chart.kind], list[Any]()
+    if isinstance(chart, Curves):
+        for line in chart.lines:
+            rows += zip([line.label] * len(line.mean), line.episode, line.mean, line.deviation, strict=True)
+    elif isinstance(chart, Shares):
+        for label, share in chart.arms.items():
+            rows += zip([label] * len(share), chart.episode, share, strict=True)
+    elif isinstance(chart, TaskMap):
+        tasks, head = chart.tasks, [*head, *chart.axes]
+        rows += zip(tasks.numbers, tasks.names, tasks.cells, tasks.representatives, *chart.points.T, strict=True)
+    else:
+        rows += ([f"{value:.5g}" for value in row] for row in chart.values.tolist())
+    return Columns(head, rows)
+
+
+def read_charts(folder: Path) -> Iterator[Chart]:
+    """The charts of an experiment, kind by kind, names in the order of the numbers in them."""
+    maps: dict[str, TaskMap] = {}
+    for kind in COLUMNS:
+        for path in sorted(folder.glob(f"{kind}-*.csv"), key=_by_number):
+            chart = _chart(path, kind, maps)
+            if isinstance(chart, TaskMap):
+                maps[path.stem.removeprefix("map-")] = chart
+            yield chart
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """64 before 100."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.stem)]
+
+
+def _chart(path: Path, kind: str, maps: Mapping[str, TaskMap]) -> Chart:
+    title, head, rows = _read(path, COLUMNS[kind])
+    if kind in ("curves", "shares"):
+        labels, numbers = np.array([row[0] for row in rows]), _numbers(path, [row[1:] for row in rows], len(head) - 1)
+        series = {str(label): numbers[labels == label].T for label in dict.fromkeys(labels)}
+        if kind == "curves":
+            return Curves(title, [Line(label, x, y, z, label == OPTIMAL) for label, (x, y, z) in series.items()])
+        episode = next(iter(series.values()))[0]
+        if not all(np.array_equal(one[0], episode) for one in series.values()):
+            raise DamagedError(f"{path}: its arms are not at the same episodes")
+        return Shares(title, episode, {label: share for label, (_, share) in series.items()})
+    if kind == "distance":
+        beside = maps.get(path.stem.removeprefix("distance-"))
+        if beside is None or len(rows) != len(beside.points):
+            raise DamagedError(f"{path}: has {len(rows)} rows, must have one for each task of the map of this name")
+        return Distances(title, beside.tasks, _numbers(path, rows, len(rows)))
+    numbers = _numbers(path, [[row[0], *row[2:]] for row in rows], 5)
+    indices, every = numbers[:, :3].astype(np.int64), np.arange(len(rows))
+    if not ((indices[:, 0] == every).all() and np.isin(indices, every).all()):
+        raise DamagedError(f"{path}: must hold tasks 0 to {len(rows) - 1} in order, with their cells")
+    tasks = Tasks(every, [row[1] for row in rows], indices[:, 1], indices[:, 2])
+    return TaskMap(title, tasks, numbers[:, 3:], (head[4], head[5]))
+
+
+def _read(path: Path, columns: Sequence[str]) -> tuple[str, Sequence[str], list[list[str]]]:
+    """The title of a chart's file, its head and its rows; without a title it goes by its name."""
+    first, _, rest = (text := read_text(path)).partition("\n")
+    commented = first.startswith("#")
+    named = first.removeprefix(TITLE).strip() if first.startswith(TITLE) else ""
+    reader = csv.reader(io.StringIO(rest if commented else text, newline=""), strict=True)
+    try:
+        rows = [row for row in reader if row]
+    except csv.Error as error:
+        raise DamagedError(f"{path}, line {reader.line_num + commented}: is not CSV: {error}") from None
+    head = rows.pop(0) if rows and columns else []
+    if list(head[: len(columns)]) != list(columns):
+        raise DamagedError(f"{path}: begins with {','.join(head)[:80]!r}, must begin with {','.join(columns)!r}")
+    if not rows:
+        raise DamagedError(f"{path} holds no rows")
+    return named or path.stem.partition("-")[2].replace("-", " "), head, rows
+
+
+def _numbers(path: Path, rows: Sequence[Sequence[str]], n_columns: int) -> FloatArray:
+    """Rows of finite numbers."""
+    try:
+        found = np.array(rows, np.float64)
+    except ValueError as error:
+        raise DamagedError(f"{path}: must hold rows of {n_columns} numbers: {error}") from None
+    if found.shape[1] != n_columns or not np.isfinite(found).all():
+        raise DamagedError(f"{path}: must hold rows of {n_columns} finite numbers")
+    return found
+
+
+def read_text(path: Path) -> str:
+    """A file's text."""
+    content = read_bytes(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DamagedError(f"{path}, line {line}: is not text in UTF-8") from None
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """A file's content, if it is not too large."""
+    try:
+        if (size := path.stat().st_size) > most:
+            raise DamagedError(f"{path} has {size:,} bytes, must have at most {most:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
