@@ -13,7 +13,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python tests/compile_kernels.py & $(BIN)/mypy; found=$$?; wait; exit $$found
 	$(BIN)/pytest $(WORKERS)
 
 # Everything marked soak or repeated, in full: before a release.

@@ -376,6 +376,13 @@ def test_an_error_that_cannot_travel_is_said_in_words(backend):
     assert str(caught.value) == "HeldError: held"
 
 
+def tasks_of_dask() -> int:
+    """How many there are, under way or waiting."""
+    from distributed import Client
+
+    return Client.current().run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+
 @pytest.mark.parametrize("backend", PROCESSES)
 def test_an_error_ends_the_rest(backend, tmp_path):
     """Jobs that have begun wait until the error has been seen; of the others none begins."""
@@ -390,6 +397,8 @@ def test_an_error_ends_the_rest(backend, tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         parallel.run(job, range(400), n_jobs=2, backend=backend)
+    if backend == "dask":
+        wait_until(lambda: tasks_of_dask() < 10, "dask has not let go of the jobs that nobody wants")
     (tmp_path / "seen").touch()
     assert parallel.run(abs, [-1, -2, -3, -4], n_jobs=2, backend=backend) == [1, 2, 3, 4]  # after all that was there
     begun = times_run(tmp_path)
@@ -485,9 +494,9 @@ def test_ctrl_c_returns_the_walks_that_are_over(backend, tmp_path, ctrl_c):
     ctrl_c(when=lambda: list(tmp_path.glob("*-000.npz")))
     distance = random_symmetric(np.random.default_rng(1), 60)
     chosen = {"episodes": 1000, "span": 2.0, "iterations": 1_000_000, "rng": np.random.default_rng(2)}
-    found = search_clusterings(distance, restarts=400, n_jobs=1, backend=backend, save=tmp_path, **chosen)
+    found = search_clusterings(distance, restarts=60, n_jobs=1, backend=backend, save=tmp_path, **chosen)
     assert found.interrupted
-    assert 1 <= len(found.traces) < 400
+    assert 1 <= len(found.traces) < 60
     assert len(found.labels) == 60
     if backend == "loky":
         assert children() == before
