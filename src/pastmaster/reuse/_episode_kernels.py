@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray
-from pastmaster.compiled import kernel
+from pastmaster.compiled import inlined, kernel
 from pastmaster.reuse._selector_kernels import choose, record
 
 TINY = 2.0**-500  # where all likelihoods are below it they are raised alike: only their ratios matter
@@ -61,18 +61,10 @@ def draw_action(chances, u):
     return last
 
 
-@kernel
-def epsilon_greedy(Q, s, epsilon, u):
-    """One uniform number decides all: explore or not, and which action, or which of the best."""
-    n_actions = Q.shape[1]
-    if u < epsilon:
-        return min(int(u / epsilon * n_actions), n_actions - 1)
-    best, ties, action = Q[s, 0], 1, 0
-    for a in range(1, n_actions):
-        if Q[s, a] > best:
-            best, ties, action = Q[s, a], 1, a
-        elif Q[s, a] == best:
-            ties += 1
+@inlined
+def one_of_best(Q, s, best, ties, first, epsilon, u):
+    """The greedy action that a uniform number from epsilon on decides, of so many ties from ``first`` on."""
+    action = first
     if ties > 1:
         pick = min(int((u - epsilon) / (1.0 - epsilon) * ties), ties - 1)
         while Q[s, action] != best or pick > 0:
@@ -80,6 +72,21 @@ def epsilon_greedy(Q, s, epsilon, u):
                 pick -= 1
             action += 1
     return action
+
+
+@kernel
+def epsilon_greedy(Q, s, epsilon, u):
+    """One uniform number decides all: explore or not, and which action, or which of the best."""
+    n_actions = Q.shape[1]
+    if u < epsilon:
+        return min(int(u / epsilon * n_actions), n_actions - 1)
+    best, ties, first = Q[s, 0], 1, 0
+    for a in range(1, n_actions):
+        if Q[s, a] > best:
+            best, ties, first = Q[s, a], 1, a
+        elif Q[s, a] == best:
+            ties += 1
+    return one_of_best(Q, s, best, ties, first, epsilon, u)
 
 
 @kernel
@@ -183,13 +190,7 @@ def own_episode(Q, visits, steps, epsilon, next_state, rewards, ends, reach, s, 
         if u < epsilon:
             action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
         else:
-            action = first
-            if ties > 1:
-                pick = min(int((u - epsilon) / (1.0 - epsilon) * ties), ties - 1)
-                while Q[s, action] != best or pick > 0:
-                    if Q[s, action] == best:
-                        pick -= 1
-                    action += 1
+            action = one_of_best(Q, s, best, ties, first, epsilon, u)
         k = 0
         if reach.shape[2] > 1:
             v = environment.random()

@@ -138,8 +138,8 @@ class Problem:
 
     def _checked_source(self, source: Any, i: int) -> Any:
         place = f"transfer: sources[{i}]"
-        acts = isinstance(source, Policy) and not isinstance(source, TablePolicy)
-        if acts or callable(source) or is_model(source):
+        table = isinstance(source, np.ndarray | list | tuple | TablePolicy)
+        if not table and (callable(source) or isinstance(source, Policy) or is_model(source)):
             policy = as_source(source, place)
             if self.share and is_random(policy):
                 raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
