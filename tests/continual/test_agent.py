@@ -44,7 +44,7 @@ from pastmaster import (
 )
 from pastmaster.continual import Reclustered, TaskDone, agent
 from pastmaster.domains import coloured_grid
-from pastmaster.repository import rows, store
+from pastmaster.repository import clusterings, rows
 from pastmaster.repository.streams import stored_runs
 
 QUICK = {"restarts": 2, "iterations": 2000}
@@ -468,7 +468,7 @@ def test_ctrl_c_leaves_a_stream_that_ends_with_the_same_bits(path, tmp_path, mon
         if where == "transfer":
             patched.setattr(agent, "transfer", interrupt)
         else:
-            patched.setitem(store.METHODS, "search", interrupt if where == "clustering" else half_done)
+            patched.setitem(clusterings.METHODS, "search", interrupt if where == "clustering" else half_done)
         with pytest.raises(KeyboardInterrupt):
             agent_.run(grids(4))
         assert len(repository) == (2 if where == "transfer" else 3)
@@ -559,7 +559,7 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"recluster_every": 0}, "ContinualTransfer: recluster_every is 0, must be a whole number, at least 1"),
         ({"recluster_every": True}, "ContinualTransfer: recluster_every is True"),
         ({"rng": 42}, r"ContinualTransfer: rng is 42, must be a numpy\.random\.Generator"),
-        ({"sources": "best"}, "ContinualTransfer: sources is 'best', must be 'clusters', 'all' or 'none'"),
+        ({"sources": "best"}, "ContinualTransfer: sources is 'best', must be one of 'clusters', 'all', 'none'"),
         ({"bounds": (1, 0)}, r"ContinualTransfer: bounds is \(1, 0\)"),
         ({"bounds": 3}, "ContinualTransfer: bounds is 3"),
         ({"evaluation_episodes": 1}, "ContinualTransfer: evaluation_episodes is 1, must be a whole number, at least 2"),
@@ -573,7 +573,10 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"clustering": 20}, "ContinualTransfer: clustering is 20, must be a mapping"),
         ({"clustering": {"restart": 2}}, "ContinualTransfer: clustering holds 'restart', must hold some of .*restarts"),
         ({"clustering": {"episodes": 2}}, "ContinualTransfer: clustering holds 'episodes'"),
-        ({"clustering": {"method": "best"}}, "ContinualTransfer: clustering's method is 'best', must be one of search"),
+        (
+            {"clustering": {"method": "best"}},
+            "ContinualTransfer: clustering's method is 'best', must be one of 'search'",
+        ),
         ({"clustering": {"method": "greedy", "restarts": 2}}, "ContinualTransfer: clustering holds 'restarts'"),
     ],
 )

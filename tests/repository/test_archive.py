@@ -160,7 +160,7 @@ def test_an_interrupted_export_leaves_no_half_folder(source, tmp_path, monkeypat
             raise failure
         path.write_bytes(data)
 
-    monkeypatch.setattr(archive, "_save", save)
+    monkeypatch.setattr(archive, "write_whole", save)
     expected = RepositoryError if isinstance(failure, Exception) else KeyboardInterrupt
     with pytest.raises(expected):
         source.export(tmp_path / "new" / "half")

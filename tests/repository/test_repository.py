@@ -30,6 +30,7 @@ from pastmaster import (
     cross_values,
     solve,
 )
+from pastmaster.estimation import estimate_values
 from pastmaster.repository import memory, rows, worth
 
 ALWAYS = [constant_policy(action) for action in range(N_ACTIONS)]
@@ -109,6 +110,13 @@ def test_without_a_policy_the_task_is_solved(repository, rng):
     repository.add(task)
     assert np.array_equal(repository.policies()[0], solve(task).policy)
     assert repository.records()[0].value == cross_values([task])[0, 0]
+
+
+def test_a_solution_is_taken_as_its_policy(repository, rng):
+    task = random_task(rng, 3)
+    repository.add(task, solve(task))
+    assert same_bits(repository.policies()[0], solve(task).policy)
+    assert_whole(repository)
 
 
 def test_sequences_are_read_when_looked_at(place, rng, monkeypatch):
@@ -537,13 +545,24 @@ def test_the_latest_clustering_counts_and_one_about_removed_tasks_is_refused(rep
     assert repository.check() == []
 
 
+def test_settings_of_the_chain_are_stored_as_plain_values(repository, rng):
+    for task in random_tasks(rng, 4):
+        repository.add(task)
+    chain = pastmaster.Chain(ladder=[1.0, 4.0], theta=0.5)
+    repository.cluster(rng=rng, n_clusters=2, restarts=1, iterations=100, chain=chain)
+    stored = repository.clusterings()[0].settings["chain"]
+    assert stored == {"ladder": [1.0, 4.0], "alpha": 0.1, "beta": 0.8, "up": 0.5, "theta": 0.5}
+
+
 def test_greedy_clustering_and_refused_ones(repository, rng):
     with pytest.raises(RepositoryError, match="nothing to cluster"):
         repository.cluster(rng=rng, episodes=10)
     for task in random_tasks(rng, 4):
         repository.add(task)
     assert repository.cluster(rng=rng, episodes=100, method="greedy").n_clusters >= 1
-    with pytest.raises(InvalidInputError, match=r"Repository.cluster: method is 'best', must be one of search, greedy"):
+    with pytest.raises(
+        InvalidInputError, match=r"Repository.cluster: method is 'best', must be one of 'search', 'greedy'"
+    ):
         repository.cluster(rng=rng, episodes=100, method="best")
     assert len(repository.clusterings()) == 1
 
@@ -577,7 +596,6 @@ REFUSED = {
     "nan": (GOOD, {"policy": MIXED * np.nan}, r"policy\[0\] is .*, must be probabilities"),
     "text": (GOOD, {"policy": ["a"] * N_STATES}, "policy has shape .* and dtype <U1"),
     "objects": (GOOD, {"policy": np.array([None] * N_STATES)}, "policy has shape .* and dtype object"),
-    "solution": (GOOD, {"policy": solve(GOOD)}, "policy is a Solution, must be its policy"),
     "provenance": (GOOD, {"policy": ALWAYS[0], "provenance": "found"}, "provenance is 'found', must be one of"),
     "episodes": (GOOD, {"policy": ALWAYS[0], "evaluation_episodes": 1}, "evaluation_episodes is 1, must be"),
     "episodes' type": (GOOD, {"policy": ALWAYS[0], "evaluation_episodes": 2.5}, "evaluation_episodes is 2.5, must be"),
@@ -646,7 +664,7 @@ def test_gymnasium_tasks_and_models_live_together(place):
         assert (blind.kind, exact.kind) == ("gymnasium", "tabular")
         assert blind.bounds == exact.bounds  # the lake tells its table
         U = reopened.cross_values()
-        expected = pastmaster.tasks.estimate_values(lake, [optimal], episodes=40, seed=int(blind.digest[:15], 16))
+        expected = estimate_values(lake, [optimal], episodes=40, seed=int(blind.digest[:15], 16))
         assert blind.policy_of_record == exact.own_policy
         assert (blind.value, blind.value_error) == (expected.mean[0], expected.error[0])
         assert U[0, 0] == U[0, 1] == expected.mean[0]
@@ -677,7 +695,7 @@ def test_a_better_estimate_must_be_better_by_two_standard_errors(repository, rng
     before = repository.records()[0]
     repository.add(lake, optimal, evaluation_episodes=30)
     after = repository.records()[0]
-    estimate = pastmaster.tasks.estimate_values(lake, [almost, optimal], episodes=30, seed=int(before.digest[:15], 16))
+    estimate = estimate_values(lake, [almost, optimal], episodes=30, seed=int(before.digest[:15], 16))
     clearly = estimate.mean[1] - estimate.mean[0] > 2 * np.hypot(*estimate.error)
     assert (after.own_policy != before.own_policy) == clearly
 
@@ -751,5 +769,5 @@ def test_values_hold_when_nothing_fits_into_memory(place, rng, monkeypatch):
     with Repository(place) as repository:
         for task in random_tasks(rng, 4):
             repository.add(task)
-        assert repository._tasks.kept == {}
+        assert repository._contents.tasks.kept == {}
         assert_whole(repository)

@@ -1,7 +1,8 @@
-"""What a lifelong agent tells its hooks. A hook is anything that can be called with an event.
+"""The events of a lifelong agent. A hook is any callable that takes one.
 
-Events come in the order of the stream, each after it is committed. A resumed agent first tells again what is stored,
-``replayed`` set: so a hook that starts from nothing ends with the whole story, however often the agent was killed.
+Events come in the order of the stream, each after it is committed. A resumed agent first repeats the events that are
+stored, with ``replayed`` set: so a hook that starts from nothing ends with all of them, however often the agent was
+stopped.
 """
 
 from __future__ import annotations
@@ -9,44 +10,55 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pastmaster.repository.streams import StoredRun
+from pastmaster.repository import ClusteringRecord, StoredRun
 
 
 @dataclass(frozen=True)
 class TaskDone:
-    """A task was met, and stored with its policy."""
+    """A task was met, and stored with its policy.
+
+    Attributes
+    ----------
+    position : int
+        Its place in the stream, from 0.
+    name, task_id
+        The task's name and its id in the repository; the id is None if the task was removed since.
+    episodes, total
+        How many episodes were run, and the sum of their returns; ``mean_return`` is their mean.
+    value : float
+        The value of the task's policy of record then: what an episode could have returned on average.
+    n_sources : int
+        How many source policies there were.
+    learner_share : float
+        The share of the episodes that the learner ran.
+    evaluation_episodes : int
+        Episodes spent to value policies, where there is no model.
+    replayed : bool
+        Whether this happened before the agent was resumed.
+    """
 
     position: int
-    """Its place in the stream, from 0."""
     name: str
     task_id: int | None
-    """Its id in the repository; None if it was removed since."""
     episodes: int
     total: float
-    """The sum of the returns of its episodes."""
     value: float
-    """What its policy of record was worth then: an episode could have had so much."""
     n_sources: int
     learner_share: float
-    """The share of the episodes that the learner ran."""
     evaluation_episodes: int
-    """Episodes spent to value policies, where there is no model."""
     replayed: bool
 
     @classmethod
     def of(cls, run: StoredRun, replayed: bool) -> TaskDone:
         """From a stored run."""
+        same = ("name", "task_id", "value", "n_sources", "evaluation_episodes")
         return cls(
             position=run.position or 0,
-            name=run.name,
-            task_id=run.task_id,
             episodes=len(run.returns),
             total=float(run.returns.sum()),
-            value=run.value,
-            n_sources=run.n_sources,
             learner_share=float((run.arms == run.n_sources).mean()),
-            evaluation_episodes=run.evaluation_episodes,
             replayed=replayed,
+            **{name: getattr(run, name) for name in same},
         )
 
     @property
@@ -57,7 +69,7 @@ class TaskDone:
 
 @dataclass(frozen=True)
 class Reclustered:
-    """The repository was clustered anew after ``position`` tasks of the stream."""
+    """The repository was clustered after ``position`` tasks of the stream: ``n_clusters`` cells, ``n_tasks`` tasks."""
 
     position: int
     n_tasks: int
@@ -65,6 +77,13 @@ class Reclustered:
     cost: float
     mean_radius: float
     replayed: bool
+
+    @classmethod
+    def of(cls, record: ClusteringRecord, replayed: bool) -> Reclustered:
+        """From a stored clustering of a stream."""
+        _, position = record.stream or (None, 0)
+        numbers = {name: record.result[name] for name in ("n_tasks", "n_clusters", "cost", "mean_radius")}
+        return cls(position=position, replayed=replayed, **numbers)
 
 
 Event = TaskDone | Reclustered

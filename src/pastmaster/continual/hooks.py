@@ -4,31 +4,52 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from pastmaster.continual.events import Event, Reclustered, TaskDone
 from pastmaster.errors import InvalidInputError
 
 
 class _Closing:
-    """Hooks that hold something open are context managers."""
+    """A hook that is closed after use: a context manager."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close what is open."""
 
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
+@contextmanager
+def _writing(hook: str, path: str | Path) -> Iterator[None]:
+    """Errors of writing, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(f"{hook}: {path} cannot be written: {error.strerror or error}") from None
+
+
 class Progress(_Closing):
-    """A bar over ``total`` tasks, with the mean return of the last one and the number of sources."""
+    """A bar on the terminal, with the mean return in the last task and the number of its sources.
+
+    Parameters
+    ----------
+    total : int, optional
+        How many tasks the stream has.
+
+    Examples
+    --------
+    >>> from pastmaster.continual import Progress, TaskDone
+    >>> with Progress(total=2) as bar:
+    ...     bar(TaskDone(0, "task", 1, 10, 5.0, 0.9, 2, 0.5, 0, False))
+    """
 
     def __init__(self, total: int | None = None) -> None:
         from rich.console import Console
@@ -49,40 +70,53 @@ class Progress(_Closing):
 
 
 class JsonLines(_Closing):
-    """One JSON object to a line and event, written anew from the start of the stream."""
+    """A log with one JSON object per line and event. A resumed agent writes it anew, with all events.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``InvalidInputError`` if it cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pastmaster.continual import JsonLines, Reclustered
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with JsonLines(f"{folder}/log.jsonl") as log:
+    ...         log(Reclustered(position=4, n_tasks=4, n_clusters=2, cost=1.5, mean_radius=0.5, replayed=False))
+    ...     print(Path(folder, "log.jsonl").read_text()[:38])
+    {"event": "reclustered", "position": 4
+    """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._open("a").close()  # refused now if it must be; what an earlier run wrote stays until there is an event
         self._file: TextIO | None = None
+        with _writing("JsonLines", path):  # fails now if it must; the old file stays until there is an event
+            self._path.open("a").close()
 
     def __call__(self, event: Event) -> None:
         kind = {TaskDone: "task", Reclustered: "reclustered"}[type(event)]
-        if self._file is None:
-            self._file = self._open("w")
-        try:
+        with _writing("JsonLines", self._path):
+            if self._file is None:
+                self._file = self._path.open("w", encoding="utf-8")
             self._file.write(json.dumps({"event": kind, **asdict(event)}) + "\n")
             self._file.flush()
-        except OSError as error:
-            raise self._refusal(error) from None
 
     def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # what could not be written has been told
+            with suppress(OSError):  # a failed write has raised its error already
                 self._file.close()
-
-    def _open(self, mode: str) -> TextIO:
-        try:
-            return cast(TextIO, self._path.open(mode, encoding="utf-8"))
-        except OSError as error:
-            raise self._refusal(error) from None
-
-    def _refusal(self, error: OSError) -> InvalidInputError:
-        return InvalidInputError(f"JsonLines: {self._path} cannot be written: {error.strerror or error}")
 
 
 class TensorBoard(_Closing):
-    """Scalars by position in the stream, in a folder for TensorBoard; what an earlier run of this left is replaced."""
+    """Scalars by position in the stream, for TensorBoard. The file that this hook wrote before is replaced.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where TensorBoard looks; ``InvalidInputError`` if it cannot be written, or tensorboard is not installed.
+    """
 
     SUFFIX = ".pastmaster"
 
@@ -95,13 +129,11 @@ class TensorBoard(_Closing):
             raise InvalidInputError(f"TensorBoard: tensorboard is missing ({error}): pip install tensorboard") from None
         self._proto, self._summary = Proto, Summary
         self._replaced = list(Path(folder).glob(f"events.out.tfevents.*{self.SUFFIX}"))
-        try:
+        with _writing("TensorBoard", folder):
             self._writer = EventFileWriter(str(folder), filename_suffix=self.SUFFIX)
-        except OSError as error:
-            raise InvalidInputError(f"TensorBoard: {folder} cannot be written: {error.strerror or error}") from None
 
     def __call__(self, event: Event) -> None:
-        while self._replaced:  # only now: a run that is refused leaves what was there
+        while self._replaced:  # only now: where no event comes, the old file stays
             self._replaced.pop().unlink(missing_ok=True)
         scalars = {name: float(value) for name, value in asdict(event).items() if isinstance(value, int | float)}
         if isinstance(event, TaskDone):

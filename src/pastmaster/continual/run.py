@@ -1,4 +1,4 @@
-"""What a lifelong agent's stream came to: the returns of every task, and their curve."""
+"""The result of a lifelong agent's stream: the returns of every task, and their curve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pastmaster import figures
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.repository.streams import StoredRun
+from pastmaster.repository import StoredRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,19 +21,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ContinualRun:
-    """K tasks of T episodes each, in the order they were met."""
+    """K tasks of T episodes each, in the order they were met.
+
+    Attributes
+    ----------
+    names : list of str [K]
+        The tasks' names.
+    returns : array [K, T]
+        The discounted return of every episode; ``total`` is their sum, ``mean_returns`` [K] their means.
+    values : array [K]
+        The value of each task's policy of record at the end, nan if the task was removed since.
+    n_sources : array [K]
+        How many source policies each task was met with.
+    evaluation_episodes : array [K]
+        Episodes spent to value policies, where there is no model.
+    reclustered : list of int
+        After how many tasks the repository was clustered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import ContinualRun
+    >>> run = ContinualRun(["a"], np.array([[1.0, 3.0]]), np.array([4.0]), np.array([2]), np.array([0]), [])
+    >>> run.total, run.mean_returns.tolist()
+    (4.0, [2.0])
+    """
 
     names: list[str]
     returns: FloatArray
-    """The discounted return of every episode [K, T]."""
     values: FloatArray
-    """What each task's policy of record is worth at the end [K]: nan if the task was removed since."""
     n_sources: npt.NDArray[np.int64]
-    """How many source policies each task was met with [K]."""
     evaluation_episodes: npt.NDArray[np.int64]
-    """Episodes spent to value policies, where there is no model [K]."""
     reclustered: list[int]
-    """After how many tasks the repository was clustered."""
 
     @classmethod
     def of(cls, runs: list[StoredRun], episodes: int, reclustered: list[int]) -> ContinualRun:
@@ -77,7 +96,28 @@ class ContinualRun:
 
 
 def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
-    """Several agents on one stream: mean return over tasks, and the reward gathered so far."""
+    """Draw several agents on one stream: mean return over tasks, and all returns so far.
+
+    Parameters
+    ----------
+    runs : mapping of str to ContinualRun
+        The runs by the name of the agent, each of at least one task.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it by ``.savefig(path)``. Grey lines mark clusterings; a third panel shows the episodes spent to value
+        policies, where there are any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pastmaster import ContinualRun, plot_streams
+    >>> run = ContinualRun(["a"], np.array([[1.0, 3.0]]), np.array([4.0]), np.array([2]), np.array([0]), [])
+    >>> figure = plot_streams({"this agent": run})
+    >>> [panel.get_ylabel() for panel in figure.axes]
+    ['mean return of an episode', 'reward so far']
+    """
     if not runs or any(not len(run.names) for run in runs.values()):
         raise InvalidInputError("plot_streams: runs must hold at least one ContinualRun, each of at least one task")
     evaluated = any(run.evaluation_episodes.any() for run in runs.values())

@@ -1,8 +1,9 @@
-"""The persistent store: tasks, policies, what each is worth to the others, and which to keep."""
+"""The persistent store: tasks, policies, what each is worth in the others, and which to keep."""
 
 from pastmaster.repository.check import Damage
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.records import TaskRecord
 from pastmaster.repository.store import Repository
+from pastmaster.repository.streams import StoredRun, Stream
 
-__all__ = ["ClusteringRecord", "Damage", "Repository", "TaskRecord"]
+__all__ = ["ClusteringRecord", "Damage", "Repository", "StoredRun", "Stream", "TaskRecord"]

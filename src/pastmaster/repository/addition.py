@@ -1,9 +1,9 @@
-"""A task or a policy on its way into a repository: valued before the writer's lock is taken, completed under it."""
+"""A task and its policy on the way into a repository: valued before the writer's lock is taken, completed under it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,42 +15,32 @@ from pastmaster.checks import whole
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import pack
-from pastmaster.repository.database import Database, Work
-from pastmaster.repository.memory import Memory, evaluation_seed
-from pastmaster.repository.records import Stored, Task
+from pastmaster.repository.database import Work
+from pastmaster.repository.forgetting import drop_unused, is_used
+from pastmaster.repository.memory import Contents, evaluation_seed
+from pastmaster.repository.records import Task
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import (
-    Valued,
-    Vector,
-    Worth,
-    beats,
-    best,
-    read_matrix,
-    value_column,
-    value_row,
-    vector_arrays,
-)
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_matrix, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values.bounds import task_bounds
+from pastmaster.values import task_bounds
 
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30
 
 
 class Addition:
-    """One task with the policy it brings."""
+    """One task with the policy it brings: ``commit`` stores them, ``replace_own`` stores the policy alone."""
 
     def __init__(
         self,
-        tasks: Memory[Valued],
-        policies: Memory[Stored],
+        contents: Contents,
         task: Task,
         policy: Any = None,
         provenance: str | None = None,
         evaluation_episodes: int | None = None,
     ) -> None:
-        self.tasks, self.policies, self.task = tasks, policies, task
+        self.contents, self.task = contents, task
         episodes = _episodes(task, evaluation_episodes)
         if policy is None:
             policy, provenance = _solved(task, episodes), "solved"
@@ -58,89 +48,97 @@ class Addition:
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes
         self.valued = Valued(task, episodes, evaluation_seed(self.task_row["digest"]))
-        with_model = isinstance(task, TabularMDP) and episodes is not None  # that is not to be used
-        self.bounds = None if with_model else task_bounds(task)
+        model_unused = isinstance(task, TabularMDP) and episodes is not None
+        self.bounds = None if model_unused else task_bounds(task)
         self.row, self.column = Vector(), Vector()
-        value_row(self.row, self.valued, [OWN], [self.policy])
+        self.row.value_policies(self.valued, [OWN], [self.policy])
         self.packed = {name: pack(array) for name, array in self.task_arrays.items()}
-        self.numbers: dict[str, int] = {}  # what was stored, by table; true once it is committed
+        self.numbers: dict[str, int] = {}  # the ids of what was stored, by table; true once it is committed
 
-    @property
-    def episodes_spent(self) -> int:
-        """Episodes run to value policies."""
-        return self.row.episodes + self.column.episodes
+    def commit(self, run: rows.Row | None = None) -> int:
+        """Store task and policy, with the run that led to them, in one transaction; returns the task's id."""
+        self._prepare()
+        number = self.contents.database.write(lambda connection: self._insert(connection, run))
+        self._remember()
+        return number
 
-    def prepare(self, database: Database, *, known: bool = False) -> None:
-        """Value what is there now, batch by batch and outside any transaction: little is left to do under the lock.
+    def replace_own(self, number: int) -> None:
+        """Put the policy in the place of the own policy of the task, which is stored under this id."""
+        self._prepare(replacing=True)
 
-        Of a task that is there already only the policy's column is needed, and only if it is better in it.
+        def replace(connection: sa.Connection) -> None:
+            self.numbers.clear()
+            task = rows.fetch(connection, "tasks", [number])[0]
+            own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
+            if own["digest"] != self.policy_row["digest"]:
+                self._install(connection, task)
+
+        self.contents.database.write(replace)
+        self._remember()
+
+    def _prepare(self, *, replacing: bool = False) -> None:
+        """Value what is stored now, batch by batch and outside any transaction: little is left to do under the lock.
+
+        Of a task that is stored already only the policy's column is needed, and only if the policy is better in it.
         """
+        read = self.contents.database.read
         try:
-            stored = database.read(self._known)
-            if stored and not known:
-                database.read(lambda connection: self._value_in(connection, int(stored[0]["id"])))
-                if not self._is_better(stored[0]):
-                    return
-            self._value(database.read, row=not stored)
+            stored = read(self._stored)
+            if stored and not replacing and not read(lambda connection: self._is_better(connection, stored[0])):
+                return
+            self._value(read, row=not stored)
         except DamagedError:
             raise
         except RepositoryError:
-            return  # another process has removed something meanwhile: what is left is valued under the lock
+            return  # another process has removed a record since: the rest is valued under the lock
 
     def _value(self, ask: Callable[[Work[Any]], Any], *, row: bool) -> None:
-        """Compute what is missing of the column, and of the row if asked; ``ask`` gives a question a connection."""
-        tasks, policies = ask(lambda connection: self._missing(connection, row))
+        """Compute what is missing of the column, and of the row if asked; ``ask`` gives a function a connection."""
+        tasks, policies = ask(self._missing)
         for batch in rows.batches(tasks):
-            value_column(self.column, batch, ask(partial(self.tasks.get, wanted=batch)), self.policy)
-        for batch in rows.batches(policies):
-            value_row(self.row, self.valued, batch, ask(partial(self.policies.get, wanted=batch)))
+            self.column.value_tasks(batch, ask(partial(self.contents.tasks.get, wanted=batch)), self.policy)
+        for batch in rows.batches(policies if row else []):
+            self.row.value_policies(self.valued, batch, ask(partial(self.contents.policies.get, wanted=batch)))
 
-    def _value_in(self, connection: sa.Connection, number: int) -> None:
-        """The policy's value in one stored task, by that task's own way of valuing."""
-        if number not in self.column.worths:
-            value_column(self.column, [number], self.tasks.get(connection, [number]), self.policy)
-
-    def _is_better(self, stored: rows.Row) -> bool:
-        """Whether the policy is better in a stored task than what it has."""
-        return beats(self.column.worths[int(stored["id"])], Worth(stored["value"], stored["value_error"]))
-
-    def _missing(self, connection: sa.Connection, row: bool) -> tuple[list[int], list[int]]:
+    def _missing(self, connection: sa.Connection) -> tuple[list[int], list[int]]:
         """The ids of tasks and policies that have no value yet."""
         check_family(connection, self.task)
         tasks = [number for number in rows.numbers(connection, "tasks") if number not in self.column.worths]
         policies = [number for number in rows.numbers(connection, "policies") if number not in self.row.worths]
-        return tasks, policies if row else []
+        return tasks, policies
 
-    def _known(self, connection: sa.Connection) -> list[rows.Row]:
-        """The task's own record, if it is there already."""
+    def _is_better(self, connection: sa.Connection, stored: rows.Row) -> bool:
+        """Whether the policy is better in a stored task, by that task's own way of valuing, than what it has."""
+        number = int(stored["id"])
+        if number not in self.column.worths:
+            self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
+        return self.column.worths[number].beats(Worth(stored["value"], stored["value_error"]))
+
+    def _stored(self, connection: sa.Connection) -> list[rows.Row]:
+        """The task's own record, if it is stored already."""
         return rows.fetch_where(connection, "tasks", tasks_table.c.digest == self.task_row["digest"])
 
-    def value(self, connection: sa.Connection, *, row: bool = True) -> tuple[list[int], list[int]]:
-        """Compute what is missing, on an open connection; returns the ids of all tasks and policies."""
-        self._value(lambda question: question(connection), row=row)
-        return rows.numbers(connection, "tasks"), rows.numbers(connection, "policies")
+    def _insert(self, connection: sa.Connection, run: rows.Row | None) -> int:
+        """Store task, policy, row, column and run under the writer's lock; returns the task's id.
 
-    def insert(self, connection: sa.Connection, run: rows.Row | None = None) -> int:
-        """Store task, policy, row, column and run, all under the writer's lock; returns the task's id.
-
-        A task that is there already stays as it is, unless the policy it came with now is better than its own.
+        A task that is stored already stays as it is, unless the policy it comes with now is better than its own.
         """
         self.numbers.clear()
         if run is not None and (done := self._stored_run(connection, run)) is not None:
             return done
-        if known := self._known(connection):
-            number = int(known[0]["id"])
-            self._value_in(connection, number)
-            if self._is_better(known[0]):
-                self.install(connection, known[0])
-        else:
+        stored = self._stored(connection)
+        if not stored:
             number = self._insert_new(connection)
+        else:
+            number = int(stored[0]["id"])
+            if self._is_better(connection, stored[0]):
+                self._install(connection, stored[0])
         if run is not None:
             value = connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
             settings = run["settings"] | {
                 "task_digest": self.task_row["digest"],
                 "name": self.task_row["name"],
-                "evaluation_episodes": self.episodes_spent,
+                "evaluation_episodes": self.row.episodes + self.column.episodes,
                 "value": value,
             }
             rows.insert(connection, "runs", run | {"task_id": number, "settings": settings}, run["arrays"])
@@ -161,86 +159,69 @@ class Addition:
         return int(found[0]["task_id"])
 
     def _insert_new(self, connection: sa.Connection) -> int:
-        task_ids, policy_ids = self.value(connection)
-        own = self._insert_policy(connection, task_ids)
-        worths = {number: self.row.worths[number] for number in policy_ids} | {own: self.row.worths[OWN]}
-        record = best(worths, own)
+        policies = rows.numbers(connection, "policies")
+        own = self._insert_policy(connection, row=True)
+        worths = {number: self.row.worths[number] for number in policies} | {own: self.row.worths[OWN]}
         bounds = {} if self.bounds is None else self.bounds._asdict()
-        columns = {"own_policy": own, "policy_of_record": record, **_worth_columns(worths[record])}
-        its_arrays = self.packed | vector_arrays("row", worths)
-        self.numbers["tasks"] = rows.insert(connection, "tasks", self.task_row | columns | bounds, its_arrays)
+        columns = self.task_row | bounds | {"own_policy": own} | _of_record(worths, own)
+        number = rows.insert(connection, "tasks", columns, {**self.packed, **vector_arrays("row", worths)})
+        self.numbers["tasks"] = number
         self._improve(connection, own)
-        return self.numbers["tasks"]
+        return number
 
-    def _insert_policy(self, connection: sa.Connection, task_ids: Sequence[int]) -> int:
-        vector = vector_arrays("column", {number: self.column.worths[number] for number in task_ids})
+    def _insert_policy(self, connection: sa.Connection, *, row: bool) -> int:
+        """Store the policy, after what is missing of its column, and of the row if asked, is computed."""
+        self._value(lambda work: work(connection), row=row)
+        tasks = rows.numbers(connection, "tasks")
+        vector = vector_arrays("column", {number: self.column.worths[number] for number in tasks})
         number = rows.insert(connection, "policies", self.policy_row, self.policy_arrays | vector)
         self.numbers["policies"] = number
         return number
 
-    def remember(self) -> None:
-        """Keep what was stored in memory, once it is committed."""
+    def _remember(self) -> None:
+        """Keep in memory what was stored, once it is committed."""
         if "policies" in self.numbers:
-            self.policies.put(self.numbers["policies"], self.policy, self.policy_arrays)
+            self.contents.policies.put(self.numbers["policies"], self.policy, self.policy_arrays)
         if "tasks" in self.numbers:
             stored = self.task
             if isinstance(stored, TabularMDP):
                 stored = records.task_of(self.task_row | {"id": self.numbers["tasks"]}, self.task_arrays)
             elif callable(stored.env_id):
-                return  # as it is stored it is another, which is made when it is asked for
-            self.tasks.put(self.numbers["tasks"], self.valued._replace(task=stored), self.task_arrays)
+                return  # it is stored by its id: the task that comes out is another object
+            self.contents.tasks.put(self.numbers["tasks"], self.valued._replace(task=stored), self.task_arrays)
 
     def _improve(self, connection: sa.Connection, policy: int) -> None:
-        """The policy becomes that of record wherever it is better than what was."""
+        """Make the policy that of record wherever it is better than the present one."""
         columns = tasks_table.c
         better = []
-        for number, *now in connection.execute(sa.select(columns.id, columns.value, columns.value_error)):
+        for number, *present in connection.execute(sa.select(columns.id, columns.value, columns.value_error)):
             worth = self.column.worths.get(number)
-            if worth is not None and beats(worth, Worth(*now)):
+            if worth is not None and worth.beats(Worth(*present)):
                 better.append(number)
         found = rows.fetch(connection, "tasks", better)
         for row in found:
-            worth = self.column.worths[row["id"]]
-            rows.update(connection, "tasks", row, policy_of_record=policy, **_worth_columns(worth))
-        drop_unused(connection, self.policies, *(row["policy_of_record"] for row in found))
+            rows.update(connection, "tasks", row, **_of_record({policy: self.column.worths[row["id"]]}, policy))
+        drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
 
-    def install(self, connection: sa.Connection, task: rows.Row) -> None:
+    def _install(self, connection: sa.Connection, task: rows.Row) -> None:
         """Put the policy in the place of a stored task's own."""
-        self.numbers.clear()
-        task_ids, policy_ids = self.value(connection, row=False)
-        new, old = self._insert_policy(connection, task_ids), task["own_policy"]
+        number, old = task["id"], task["own_policy"]
+        policies = rows.numbers(connection, "policies")
+        new = self._insert_policy(connection, row=False)
         rows.update(connection, "tasks", task, own_policy=new)
         self._improve(connection, new)
-        others = [number for number in policy_ids if number != old or _used(connection, old, but_not=task["id"])]
-        there = [number for number in others if number in set(rows.numbers(connection, "policies"))]
-        values, errors = (read_matrix(connection, [task["id"]], there, what)[0] for what in ("values", "errors"))
-        worths = {number: Worth(*pair) for number, *pair in zip(there, values, errors, strict=True)}
-        worths[new] = self.column.worths[task["id"]]
-        record = best(worths, new)
-        now = rows.fetch(connection, "tasks", [task["id"]])[0]
-        rows.update(connection, "tasks", now, policy_of_record=record, **_worth_columns(worths[record]))
-        drop_unused(connection, self.policies, old, now["policy_of_record"])
-
-
-def drop_unused(connection: sa.Connection, memory: Memory[Stored], *numbers: int) -> None:
-    """Forget policies that are neither some task's own nor of record."""
-    for number in set(numbers):
-        if not _used(connection, number):
-            rows.remove(connection, "policies", number)
-            memory.forget(number)
-
-
-def _used(connection: sa.Connection, policy: int, but_not: int | None = None) -> bool:
-    """Whether a policy is some (other) task's own, or of record."""
-    columns = tasks_table.c
-    here = sa.or_(columns.own_policy == policy, columns.policy_of_record == policy)
-    if but_not is not None:
-        here = here & (columns.id != but_not)
-    return connection.execute(sa.select(columns.id).where(here).limit(1)).first() is not None
+        left = set(rows.numbers(connection, "policies"))
+        others = [p for p in policies if p in left and (p != old or is_used(connection, old, besides=number))]
+        values, errors = (read_matrix(connection, [number], others, what)[0] for what in ("values", "errors"))
+        worths = {policy: Worth(*pair) for policy, *pair in zip(others, values, errors, strict=True)}
+        worths[new] = self.column.worths[number]
+        now = rows.fetch(connection, "tasks", [number])[0]
+        rows.update(connection, "tasks", now, **_of_record(worths, new))
+        drop_unused(connection, self.contents, old, now["policy_of_record"])
 
 
 def check_family(connection: sa.Connection, task: Task) -> None:
-    """Refuse a task that does not share states, actions and gamma with those there."""
+    """Refuse a task that does not share states, actions and gamma with those stored."""
     first = connection.execute(sa.select(tasks_table).order_by(tasks_table.c.id).limit(1)).mappings().first()
     if first is None:
         return
@@ -253,8 +234,14 @@ def check_family(connection: sa.Connection, task: Task) -> None:
             )
 
 
-def _worth_columns(worth: Worth) -> dict[str, float]:
-    return {"value": float(worth.value), "value_error": float(worth.error)}
+def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
+    """The columns of a task for its policy of record, the best of these policies, and its value."""
+    record = best(worths, own)
+    return {
+        "policy_of_record": record,
+        "value": float(worths[record].value),
+        "value_error": float(worths[record].error),
+    }
 
 
 def _episodes(task: Any, episodes: int | None) -> int | None:

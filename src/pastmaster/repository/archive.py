@@ -1,8 +1,8 @@
-"""A repository as a folder of .npy files and one JSON manifest, to be carried anywhere, and read back.
+"""A repository as a folder of .npy files and one JSON manifest: export and import.
 
-The manifest holds every row with its checksum and names every array with the SHA-256 of its file. Reading back trusts
-nothing: names of files are made here, never taken from the manifest; sizes and headers are checked before memory is
-taken; and the whole is examined like any repository before it is committed.
+The manifest holds every row with its checksum, and the SHA-256 of every array's file. An import makes the names of
+files itself and takes none from the manifest; it checks sizes and headers before memory is taken; and it checks the
+records like those of any repository before they are committed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from pastmaster import formerly
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.files import LARGEST, LONGEST_HEADER, from_npy, read_header, to_npy
+from pastmaster.files import LARGEST, npy_array, to_npy, write_whole
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import examine
@@ -43,7 +43,8 @@ def export(database: Database, folder: Path) -> Path:
         try:
             (partial / "arrays").mkdir()
             manifest = database.read(lambda connection: _write(connection, partial))
-            _save(partial / "manifest.json", json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1).encode())
+            text = json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1)
+            write_whole(partial / "manifest.json", text.encode())
             partial.chmod(0o755)
             os.replace(partial, folder)
         finally:
@@ -62,7 +63,7 @@ def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
         for row in records:
             for name, array in next(iter(rows.fetch_arrays(connection, table, [row["id"]])))[1].items():
                 raw = to_npy(array)
-                _save(folder / _file(table, row["id"], name), raw)
+                write_whole(folder / _file(table, row["id"], name), raw)
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
     last = {row.name: row.last for row in connection.execute(sa.select(sequences))}
@@ -82,8 +83,7 @@ def import_(database: Database, folder: Path) -> int:
             raise DamagedError(f"import: {folder / 'manifest.json'} does not make sense: {error!r}") from None
         except sa.exc.IntegrityError as error:
             raise DamagedError(f"import: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
-        damage = examine(connection)
-        if damage:
+        if damage := examine(connection):
             raise DamagedError(f"import: {folder}: {damage[0]}")
         return len(manifest["tables"]["tasks"])
 
@@ -91,7 +91,7 @@ def import_(database: Database, folder: Path) -> int:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a folder, of a kind that can be read."""
+    """The manifest of an exported folder, its checksum verified."""
     path = folder / "manifest.json"
     try:
         if path.exists() and not path.is_file():
@@ -145,15 +145,8 @@ def _load(path: Path, size: int, sha256: str) -> Packed:
         raise RepositoryError(f"import: {path} cannot be read: {error.strerror or error}") from None
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise DamagedError(f"import: {path} does not match its checksum")
-    return pack(from_npy(raw, read_header(raw[:LONGEST_HEADER], len(raw), str(path))))
+    return pack(npy_array(raw, str(path)))
 
 
 def _file(owner: str, number: int, name: str) -> Path:
     return Path("arrays") / f"{owner}-{number}-{name}.npy"
-
-
-def _save(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

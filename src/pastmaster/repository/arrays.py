@@ -51,7 +51,7 @@ def unpack(packed: Packed, place: str) -> Array:
 
 
 def unpack_of(packed: Packed, owner: str, number: int, name: str) -> Array:
-    """The array that was stored as this one of this record, read-only, or ``DamagedError`` naming it."""
+    """The array of this name and record, read-only, or ``DamagedError`` naming it."""
     place = f"{owner} {number}: array {name!r}"
     plain = packed._replace(sha256=hashlib.sha256(packed.data).hexdigest())
     if plain.of(owner, number, name).sha256 != packed.sha256:

@@ -1,7 +1,7 @@
-"""Is everything what it was when it was stored? Every record read, every checksum verified, every reference followed.
+"""The check of a repository: every record is read, every checksum verified, every reference followed.
 
-A file may be damaged anywhere, in the trees that lead to records too: so each record is asked for on its own, a record
-that others speak of but is not there is named, and SQLite's own examination of the file is added.
+A file may be damaged anywhere, also in the trees that lead to records. So each record is asked for on its own, a
+missing record that others refer to is named, and SQLite's own check of the file is added.
 """
 
 from __future__ import annotations
@@ -23,22 +23,18 @@ from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.worth import vector
 
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
-REFERENCES = {
-    "tasks": {"own_policy": "policies", "policy_of_record": "policies"},
-    "runs": {"task_id": "tasks", "stream_id": "streams"},
-    "clusterings": {"stream_id": "streams"},
-}
-LOOKUPS: dict[str, tuple[tuple[str, ...], ...]] = {  # the indices by which records are found
-    "policies": (),
-    "tasks": (("digest",), ("own_policy",), ("policy_of_record",)),
-    "streams": (("name",),),
-    "runs": (("stream_id", "position"), ("stream_id",), ("task_id",)),
-    "clusterings": (("stream_id", "position"), ("stream_id",)),
+LOOKUPS = {  # the columns of each index by which the records of a table are found
+    name: sorted(
+        [column.name for column in index.columns]
+        for index in (*table.indexes, *table.constraints)
+        if isinstance(index, sa.Index | sa.UniqueConstraint)
+    )
+    for name, table in RECORDS.items()
 }
 
 
 class Damage(NamedTuple):
-    """What is damaged ("tasks 12", or the file), and how."""
+    """The ``place`` of damage, like "tasks 12" or the file's path, and the ``problem`` there."""
 
     place: str
     problem: str
@@ -48,8 +44,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(database: Database) -> list[Damage]:
-    """All that is damaged in a repository, each place and problem once."""
-
+    """All damage in a repository, each place and problem once."""
     found: list[Damage] = []
 
     def examine_all(connection: sa.Connection) -> None:
@@ -64,7 +59,7 @@ def find_damage(database: Database) -> list[Damage]:
 
 
 def examine(connection: sa.Connection) -> list[Damage]:
-    """All that is damaged in the records."""
+    """All damage in the records."""
     examiner = _Examiner(connection)
     for table in RECORDS:
         for number in examiner.numbers(table):
@@ -105,8 +100,9 @@ class _Examiner:
         raw = self._ask(place, lambda: self.connection.execute(query).mappings().first(), default=False)
         if raw is False:
             return
-        if raw is None:  # it was in the walk, or may have been removed where the walk failed
-            if self._ask(place, lambda: self._has_arrays(table, number)):
+        if raw is None:  # it was listed, or may have been removed where the list cannot be read
+            query = sa.select(arrays.c.name).where(arrays.c.owner == table, arrays.c.owner_id == number).limit(1)
+            if self._ask(place, lambda: self.connection.execute(query).first()):
                 self.damage.append(Damage(place, "is missing, though its arrays are there"))
             return
         its_arrays = self._arrays(table, number)
@@ -118,7 +114,7 @@ class _Examiner:
             self._ask(place, partial(self._lookup, table, row, names))
         self._ask(place, lambda: self._contents(table, row, its_arrays))
 
-    def _lookup(self, table: str, row: rows.Row, names: tuple[str, ...]) -> None:
+    def _lookup(self, table: str, row: rows.Row, names: list[str]) -> None:
         """Whether a record is found by what it holds: an index may be damaged where the record is not."""
         columns = RECORDS[table].c
         query = sa.select(columns.id).where(*(columns[name] == row[name] for name in names))
@@ -134,8 +130,7 @@ class _Examiner:
             records.policy_of(row, its_arrays)
             self._vector(table, row["id"], "column", its_arrays)
         elif table == "runs":
-            missing = {"returns", "arms"} - set(its_arrays)
-            if missing:
+            if missing := {"returns", "arms"} - set(its_arrays):
                 raise DamagedError(f"array {min(missing)!r} is missing")
         elif table == "clusterings":
             ClusteringRecord.of(row).arrays(self.connection)
@@ -148,18 +143,14 @@ class _Examiner:
             self.mentioned["policies" if table == "tasks" else "tasks"].add(int(ids.max()))
 
     def _arrays(self, table: str, number: int) -> dict[str, Array]:
-        """The arrays of a record that are whole; asked for one by one where they cannot be had all at once."""
+        """The undamaged arrays of a record; they are read one by one where they cannot be read all at once."""
         try:
             with self.connection.begin_nested():
                 return next(iter(rows.fetch_arrays(self.connection, table, [number])))[1]
         except UNREADABLE:
-            return self._whole_arrays(table, number)
-
-    def _whole_arrays(self, table: str, number: int) -> dict[str, Array]:
-        here = (arrays.c.owner == table) & (arrays.c.owner_id == number)
-        place = f"{table} {number}"
+            found = {}
+        place, here = f"{table} {number}", (arrays.c.owner == table) & (arrays.c.owner_id == number)
         names = self._ask(place, lambda: list(self.connection.execute(sa.select(arrays.c.name).where(here)).scalars()))
-        found = {}
         for name in names or ():
             query = sa.select(arrays.c.data, arrays.c.size, arrays.c.sha256).where(here, arrays.c.name == name)
             packed = self._ask(place, lambda q=query: self.connection.execute(q).first())  # type: ignore[misc]
@@ -171,19 +162,15 @@ class _Examiner:
                 found[name] = array
         return found
 
-    def _has_arrays(self, table: str, number: int) -> bool:
-        query = sa.select(arrays.c.name).where(arrays.c.owner == table, arrays.c.owner_id == number).limit(1)
-        return self.connection.execute(query).first() is not None
-
     def references(self) -> None:
-        """Every record that another speaks of is there."""
-        for table, columns in REFERENCES.items():
-            for row in self.rows[table].values():
-                for column, target in columns.items():
-                    if row[column] is not None and row[column] not in self.named[target]:
-                        self.damage.append(
-                            Damage(f"{target} {row[column]}", f"is missing, {table} {row['id']} needs it")
-                        )
+        """Every record that another refers to is there."""
+        for table, columns in RECORDS.items():
+            for key in sorted(columns.foreign_keys, key=lambda key: key.parent.name):
+                target = key.column.table.name
+                for row in self.rows[table].values():
+                    number = row[key.parent.name]
+                    if number is not None and number not in self.named[target]:
+                        self.damage.append(Damage(f"{target} {number}", f"is missing, {table} {row['id']} needs it"))
 
     def orphans(self) -> None:
         """No array belongs to a record that is not there."""
@@ -215,13 +202,12 @@ class _Examiner:
                     self.damage.append(Damage(f"tasks {task}", f"its value under policy {policy} is missing"))
             row = self.rows["tasks"][task]
             record = row["policy_of_record"]
-            vector = (ids, values, record) if record in ids else (*self._column(record), task)
-            known = vector[1][vector[0] == vector[2]]
+            known = values[ids == record]
+            if not len(known) and ("policies", record) in self.vectors:
+                ids, values = self.vectors["policies", record]
+                known = values[ids == task]
             if len(known) and known[0] != row["value"]:
                 self.damage.append(Damage(f"tasks {task}", "its value is not that of its policy of record"))
-
-    def _column(self, policy: int) -> tuple[Array, Array]:
-        return self.vectors.get(("policies", policy), (np.empty(0, np.int64), np.empty(0)))
 
     def _ask(self, place: str, look: Callable[[], Any], default: Any = None) -> Any:
         """``_try`` for what asks the database: on a server a failed question would spoil those after it."""
@@ -245,7 +231,7 @@ class _Examiner:
 
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:
-    """What SQLite says of its file."""
+    """The damage that SQLite finds in its file."""
 
     def lines() -> Iterator[str]:
         try:

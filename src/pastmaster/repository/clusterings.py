@@ -1,34 +1,50 @@
-"""Clusterings as records: their parameters and certificates, and which tasks and policies they were about."""
+"""Clusterings of a repository: found, stored with their settings and certificates, and read again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, sealed
-from pastmaster.clustering import Clustering
-from pastmaster.errors import DamagedError, RepositoryError
+from pastmaster.checks import chosen
+from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
+from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.repository import rows
-from pastmaster.repository.records import plain
-from pastmaster.repository.worth import read_matrix
+from pastmaster.repository.database import Database
+from pastmaster.repository.records import TaskRecord, joined_bounds, plain
+from pastmaster.repository.schema import clusterings, policies as policies_table, tasks as tasks_table
+from pastmaster.repository.worth import distinct_policies, matrix_of_record, read_matrix
 from pastmaster.values import policy_distance
 
+METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
+UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
 ARRAYS = ("task_ids", "policy_ids", "labels", "representatives", "radii")
+Place = tuple[int, int]  # a stream's id, and how many of its tasks were met
 
 
 @dataclass(frozen=True)
 class ClusteringRecord:
-    """A stored clustering: what was asked (``settings``), what was found and proven (``result``).
+    """A stored clustering.
 
-    ``stream`` is the lifelong agent's stream and how many of its tasks it had met, where one asked for it.
+    Attributes
+    ----------
+    id : int
+        Its id; the latest clustering has the greatest.
+    stream : tuple of int, or None
+        The stream of a lifelong agent and how many of its tasks were met, where an agent asked for it.
+    settings : mapping
+        What was asked: episodes, span, method and the other options of ``Repository.cluster``.
+    result : mapping
+        What was found: n_tasks, n_clusters, cost, mean_radius, lower_bound and so on.
     """
 
     id: int
-    stream: tuple[int, int] | None
+    stream: Place | None
     settings: Mapping[str, Any]
     result: Mapping[str, Any]
 
@@ -39,7 +55,7 @@ class ClusteringRecord:
         return cls(row["id"], stream, row["settings"]["asked"], row["settings"]["found"])
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
-        """Its arrays, which fit together."""
+        """Its arrays, checked to fit together."""
         found = next(iter(rows.fetch_arrays(connection, "clusterings", [self.id])))[1]
         for name in (*ARRAYS, "traces") if self.result["traced"] else ARRAYS:
             if name not in found:
@@ -56,19 +72,19 @@ class ClusteringRecord:
         return found
 
     def kept(self, connection: sa.Connection) -> tuple[list[int], list[int]]:
-        """The ids of the tasks that stand for all, and of the policies they had then."""
+        """The ids of the representatives, and of the policies they had then."""
         found = self.arrays(connection)
-        chosen = found["representatives"]
-        return found["task_ids"][chosen].tolist(), found["policy_ids"][chosen].tolist()
+        representatives = found["representatives"]
+        return found["task_ids"][representatives].tolist(), found["policy_ids"][representatives].tolist()
 
     def cells(self, connection: sa.Connection) -> dict[int, int]:
-        """The cell of each task, by its id."""
+        """The cell of each task, by the task's id."""
         found = self.arrays(connection)
         return dict(zip(found["task_ids"].tolist(), found["labels"].tolist(), strict=True))
 
     def read(self, connection: sa.Connection) -> Clustering:
         """The clustering itself, over the tasks and policies there were."""
-        found = self.arrays(connection)
+        found, result = self.arrays(connection), self.result
         tasks, policies = found["task_ids"].tolist(), found["policy_ids"].tolist()
         for table, wanted in (("tasks", tasks), ("policies", policies)):
             gone = sorted(set(wanted) - set(rows.numbers(connection, table)))
@@ -76,40 +92,123 @@ class ClusteringRecord:
                 raise RepositoryError(
                     f"clustering {self.id} is about {table} {gone[0]}, since removed: cluster the repository anew"
                 )
-        distinct, column = np.unique(policies, return_inverse=True)
-        U = read_matrix(connection, tasks, distinct.tolist())[:, column]
-        result = self.result
+        distinct, column = distinct_policies(policies)
+        U = read_matrix(connection, tasks, distinct)[:, column]
+        same = ("cost", "size_cost", "kind", "directed", "lower_bound", "interrupted")
+        fields: dict[str, Any] = {name: result[name] for name in same}
+        fields |= {name: sealed(found[name]) for name in ("labels", "representatives", "radii")}
         return Clustering(
-            labels=sealed(found["labels"]),
-            representatives=sealed(found["representatives"]),
-            radii=sealed(found["radii"]),
-            cost=result["cost"],
-            size_cost=result["size_cost"],
-            kind=result["kind"],
-            directed=result["directed"],
+            **fields,
             distance=policy_distance(U, directed=result["directed"], paired=True),
-            lower_bound=result["lower_bound"],
             possible_c=None if result["possible_c"] is None else tuple(result["possible_c"]),
             traces=found.get("traces"),
-            interrupted=result["interrupted"],
         )
 
 
-def clustering_row(
-    found: Clustering,
-    tasks: list[int],
-    policies: list[int],
-    asked: Mapping[str, Any],
-    stream: tuple[int, int] | None,
+def cluster(
+    database: Database,
+    place: Place | None = None,
+    *,
+    rng: np.random.Generator,
+    episodes: int | None = None,
+    span: float | None = None,
+    directed: bool = False,
+    method: str = "search",
+    **options: Any,
+) -> Clustering:
+    """Cluster all tasks, and store the answer, at most once for one place of a stream."""
+    chosen("Repository.cluster", "method", method, METHODS)
+    tasks, U = database.read(matrix_of_record)
+    if not tasks:
+        raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
+    if episodes is not None and span is None:
+        span = joined_bounds(tasks, database.place).span or 1.0  # where all returns are equal any span will do
+    shared = {"episodes": episodes, "span": span, "directed": directed}
+    asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
+    settings = plain(asked, "Repository.cluster: options") | shared | {"method": method}
+    distance = policy_distance(U, directed=directed, paired=True)
+    found = METHODS[method](distance, rng=rng, **shared, **options)
+    if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
+        raise KeyboardInterrupt
+    row, arrays = _row(found, tasks, settings, place)
+
+    def store(connection: sa.Connection) -> None:
+        if place is None or not rows.fetch_where(connection, "clusterings", *at(place)):
+            rows.insert(connection, "clusterings", row, arrays)
+
+    database.write(store)
+    return found
+
+
+def at(place: Place) -> list[sa.ColumnElement[bool]]:
+    """The conditions for the clustering at a place of a stream."""
+    return [clusterings.c.stream_id == place[0], clusterings.c.position == place[1]]
+
+
+def _row(
+    found: Clustering, tasks: list[TaskRecord], asked: Mapping[str, Any], place: Place | None
 ) -> tuple[rows.Row, dict[str, Array]]:
     """The columns and arrays that hold a clustering."""
-    names = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted")
-    counts = {"n_tasks": len(tasks), "n_clusters": found.n_clusters, "mean_radius": found.mean_radius}
-    result = counts | {"traced": found.traces is not None} | {name: getattr(found, name) for name in names}
+    names = ("n_clusters", "mean_radius", "cost", "size_cost", "kind", "directed", "lower_bound", "possible_c")
+    result = {name: getattr(found, name) for name in (*names, "interrupted")}
+    result |= {"n_tasks": len(tasks), "traced": found.traces is not None}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in ("labels", "representatives", "radii")}
-    arrays |= {"task_ids": np.array(tasks, np.int64), "policy_ids": np.array(policies, np.int64)}
+    arrays["task_ids"] = np.array([task.id for task in tasks], np.int64)
+    arrays["policy_ids"] = np.array([task.policy_of_record for task in tasks], np.int64)
     if found.traces is not None:
         arrays["traces"] = found.traces
+    stream_id, position = place or (None, None)
     settings = {"asked": dict(asked), "found": plain(result, "Repository.cluster: result")}
-    stream_id, position = stream or (None, None)
     return {"stream_id": stream_id, "position": position, "settings": settings}, arrays
+
+
+def latest(connection: sa.Connection) -> ClusteringRecord | None:
+    """The clustering found last."""
+    last = sa.select(sa.func.max(clusterings.c.id)).scalar_subquery()
+    found = rows.fetch_where(connection, "clusterings", clusterings.c.id == last)
+    return ClusteringRecord.of(found[0]) if found else None
+
+
+def source_ids(connection: sa.Connection) -> list[int]:
+    """The ids of the policies that the latest clustering keeps, each policy once.
+
+    They are those of record in the representatives now; of a directed clustering, those of record then.
+    """
+    clustering = latest(connection)
+    if clustering is None:
+        return []
+    tasks, policies = clustering.kept(connection)
+    found = rows.fetch_where(connection, "tasks", tasks_table.c.id.in_(tasks))
+    of_record = {row["id"]: row["policy_of_record"] for row in found}
+    ids = policies if clustering.settings["directed"] else [of_record.get(task, -1) for task in tasks]
+    left = rows.fetch_where(connection, "policies", policies_table.c.id.in_(ids))
+    digests = {row["id"]: row["digest"] for row in left}
+    first = {digests[number]: number for number in reversed(ids) if number in digests}
+    return list(first.values())[::-1]
+
+
+def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int | None) -> dict[str, Any]:
+    """Options of ``Repository.cluster`` for an agent, refused now rather than when it clusters for the first time.
+
+    ``n_tasks`` tasks that are all alike are clustered with them, if given.
+    """
+    if not isinstance(options, Mapping | None):
+        raise InvalidInputError(f"{caller}: clustering is {options!r}, must be a mapping of options")
+    given = dict(options or {})
+    method = METHODS[chosen(caller, "clustering's method", given.get("method", "search"), METHODS)]
+    parameters = signature(method).parameters
+    own = {"distance", "episodes", "span", "rng", "time_limit"}  # the last would make results depend on the clock
+    allowed = sorted({*parameters, "method"} - own)
+    if unknown := sorted(set(map(str, given)) - set(allowed)):
+        raise InvalidInputError(f"{caller}: clustering holds {unknown[0]!r}, must hold some of {', '.join(allowed)}")
+    if not given or n_tasks is None:
+        return given
+    quick = {key: value for key, value in given.items() if key not in (*UNRECORDED, "method", "certify")}
+    if "iterations" in parameters:
+        quick["iterations"] = min(1, quick.get("iterations", 1))
+    size = min(n_tasks, max(50, quick.get("n_clusters") or 0))
+    try:
+        method(np.zeros((size, size)), episodes=1, span=1.0, rng=np.random.default_rng(0), **quick)
+    except (PastmasterError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"{caller}: clustering cannot be done every {n_tasks} tasks: {error}") from None
+    return given

@@ -1,7 +1,7 @@
 """Transactions on a repository's database, and its schema brought up to date.
 
-``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. A server that goes
-away is waited for and the function is run again, unless the server knows that it has committed what was asked of it.
+``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. If the server goes
+away, they wait for it and run the function again, unless the server knows that the transaction was committed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Database:
         return self.url.drivername == "sqlite"
 
     def read(self, work: Work[Result]) -> Result:
-        """``work(connection)`` on a snapshot that nobody changes meanwhile."""
+        """``work(connection)`` on one consistent snapshot."""
         return self._persistently(False, work)
 
     def write(self, work: Work[Result]) -> Result:
@@ -59,11 +59,11 @@ class Database:
         return self._persistently(True, work)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._engine.dispose(close=self._process == os.getpid())
 
     def _persistently(self, writes: bool, work: Work[Result]) -> Result:
-        """Run ``work``, again and again while the server is away; what it committed is not done twice."""
+        """Run ``work``, and again while the server is away; work that was committed is not repeated."""
         deadline, pause = 0.0, 0.05
         sent: list[tuple[int, Result]] = []  # transactions whose commit was asked for, with what they returned
         while True:
@@ -109,7 +109,7 @@ class Database:
             return result
 
     def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error) -> RepositoryError:
-        """The database's complaint in one sentence."""
+        """The database's error in one sentence."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         for sign, sentence in COMPLAINTS.items():

@@ -42,7 +42,7 @@ def parse(url_or_path: Any) -> sa.URL:
 
 
 def shown(url: sa.URL) -> str:
-    """The address as told to people: no password."""
+    """The address without a password."""
     if url.drivername == "sqlite":
         return str(url.database)
     return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
@@ -65,7 +65,7 @@ def check_path(url: sa.URL, create: bool) -> None:
 
 
 def engine(url: sa.URL) -> sa.Engine:
-    """An engine whose transactions are what they say, on either database."""
+    """An engine that begins transactions where the library begins them, on either database."""
     if url.drivername == "sqlite":
         url = _as_it_can_be_opened(url)
         made = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
@@ -102,7 +102,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
 
 
 def use_log(engine: sa.Engine) -> None:
-    """Turn the write-ahead log on, once for all; SQLite does not wait here for others who do the same."""
+    """Turn the write-ahead log on; SQLite does not wait here for another process that does the same."""
     deadline = time.monotonic() + BUSY_SECONDS
     with engine.connect() as connection:
         cursor = connection.connection.cursor()
@@ -120,6 +120,6 @@ def use_log(engine: sa.Engine) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    """A writer takes its lock at once, so that it never finds out half-way that another was first."""
+    """A writer takes its lock at once, so that it cannot fail half-way because another was first."""
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

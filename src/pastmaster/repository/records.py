@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -20,13 +20,12 @@ from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
 from pastmaster.tasks import GymTask
-from pastmaster.tasks.tabular import ARRAYS, TabularMDP, model_arrays, task_from_arrays
+from pastmaster.tasks.tabular import TabularMDP, model_arrays, task_from_arrays
 from pastmaster.values import Bounds
 
 Task = TabularMDP | GymTask
 Stored = Any
 """A policy as a repository returns it: an array, or a ``NetworkPolicy``."""
-MODEL = ARRAYS
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 PROVENANCES = ("solved", "learned", "imported")
 
@@ -168,45 +167,47 @@ def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str,
     if isinstance(made, NetworkPolicy):
         stored: Stored = made
         array, settings = made.weights, {"kind": "network"} | made.settings
-        digest = _digest(settings, {"policy": array})
     elif isinstance(made, TablePolicy):
         stored = array = sealed(made.table.copy())
         settings = {"n_states": task.n_states, "n_actions": task.n_actions}
-        digest = _digest({}, {"policy": array})
     else:
         what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
         raise InvalidInputError(
             f"Repository.add: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
         )
-    return {"digest": digest, "provenance": provenance, "settings": settings}, {"policy": array}, stored
+    row = {"digest": _policy_digest(settings, array), "provenance": provenance, "settings": settings}
+    return row, {"policy": array}, stored
 
 
 def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, or a ``NetworkPolicy``."""
     place, settings = f"policies {row['id']}", dict(row["settings"])
     try:
-        array, policy = arrays["policy"], None
+        array = arrays["policy"]
+        policy: Stored = array
         if settings.get("kind") == "network":
             policy = NetworkPolicy.from_data({k: v for k, v in settings.items() if k != "kind"}, array)
-            digest = _digest(settings, {"policy": array})
         else:
             checked_policy(array, settings["n_states"], settings["n_actions"], place)
-            digest = _digest({}, {"policy": array})
-        if array.dtype not in (np.int32, np.float32, np.float64) or digest != row["digest"]:
+        right = array.dtype in (np.int32, np.float32, np.float64) and _policy_digest(settings, array) == row["digest"]
+        if not right:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
     except InvalidInputError as error:
         raise DamagedError(f"{place}: is no policy: {error}") from None
-    return array if policy is None else policy
+    return policy
+
+
+def _policy_digest(settings: Mapping[str, Any], array: Array) -> str:
+    """The digest of a policy: a table is its array alone."""
+    return _digest(settings if settings.get("kind") == "network" else {}, {"policy": array})
 
 
 def plain(value: Any, place: str, depth: int = 0) -> Any:
-    """NumPy's numbers and arrays, tuples, mappings and settings objects as plain JSON values; others are refused."""
+    """NumPy's numbers and arrays, tuples and mappings as plain JSON values; others are refused."""
     if depth > DEEPEST:
         raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
     if isinstance(value, Mapping):
         return {plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1) for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -19,7 +19,7 @@ BATCH = 200  # records asked for at once
 
 
 def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
-    """Store a record under the next number; ``row["settings"]`` are plain values."""
+    """Store a record under the next id; ``row["settings"]`` are plain values."""
     counter = sequences.c.name == table
     connection.execute(sa.update(sequences).where(counter).values(last=sequences.c.last + 1))
     number = connection.execute(sa.select(sequences.c.last).where(counter)).scalar()
@@ -54,7 +54,7 @@ def update(connection: sa.Connection, table: str, row: Row, **changes: Any) -> N
 
 
 def remove(connection: sa.Connection, table: str, number: int) -> None:
-    """Forget a record and its arrays."""
+    """Remove a record and its arrays."""
     connection.execute(sa.delete(arrays).where(arrays.c.owner == table, arrays.c.owner_id == number))
     connection.execute(sa.delete(RECORDS[table]).where(RECORDS[table].c.id == number))
 
@@ -79,7 +79,7 @@ def numbers(connection: sa.Connection, table: str) -> list[int]:
 
 
 def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> None:
-    """Refuse numbers that no record has, or has any more."""
+    """Refuse ids that no record has."""
     column = RECORDS[table].c.id
     for batch in batches(wanted):
         found = set(connection.execute(sa.select(column).where(column.in_(batch))).scalars())
@@ -88,11 +88,10 @@ def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> Non
 
 
 def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = None) -> list[Row]:
-    """The records of these numbers, in their order, or all of them."""
-    columns = RECORDS[table]
+    """The records of these ids, in their order, or all of them."""
     if wanted is None:
-        found = connection.execute(sa.select(columns).order_by(columns.c.id)).mappings()
-        return [verified(table, raw) for raw in found]
+        return fetch_where(connection, table)
+    columns = RECORDS[table]
     require(connection, table, wanted)
     by_number: dict[int, Row] = {}
     for batch in batches(wanted):
@@ -102,7 +101,7 @@ def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = 
 
 
 def fetch_where(connection: sa.Connection, table: str, *conditions: sa.ColumnElement[bool]) -> list[Row]:
-    """The records that fulfil the conditions, in order of number."""
+    """The records that meet the conditions, in order of id."""
     columns = RECORDS[table]
     found = connection.execute(sa.select(columns).where(*conditions).order_by(columns.c.id)).mappings()
     return [verified(table, raw) for raw in found]
@@ -111,7 +110,7 @@ def fetch_where(connection: sa.Connection, table: str, *conditions: sa.ColumnEle
 def fetch_arrays(
     connection: sa.Connection, table: str, wanted: Iterable[int], names: Sequence[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Array]]]:
-    """Number and arrays of each record, batch by batch; a record without any gives an empty dict."""
+    """Id and arrays of each record, batch by batch; a record without any gives an empty dict."""
     for batch in batches(list(wanted)):
         query = sa.select(arrays).where(arrays.c.owner == table, arrays.c.owner_id.in_(batch))
         if names is not None:
@@ -126,6 +125,6 @@ def fetch_arrays(
 
 
 def batches(wanted: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The numbers a batch at a time: databases limit how many one question may name."""
+    """The ids a batch at a time: databases limit how many one query may name."""
     for first in range(0, len(wanted), BATCH):
         yield wanted[first : first + BATCH]

@@ -1,9 +1,9 @@
 """The tables of a repository.
 
-A task brings a policy of its own; the policy of record is whichever stored policy is worth most in it. The value of a
-policy in a task is stored with whichever of the two came later: the task's *row* holds its values under the policies
-there were when it was added, the policy's *column* its values in the tasks there were. So adding either writes one
-vector each, and nothing that was written is rewritten. Ids are never used twice.
+A task has a policy of its own; its policy of record is the stored policy that is worth most in it. The value of a
+policy in a task is stored with the one that came later: the task's *row* holds the values of the policies there were
+when it was added, the policy's *column* its values in the tasks there were. So an addition writes one row and one
+column, and rewrites none. Ids are never used twice.
 
 Every row carries a checksum of its other columns, every array one of its bytes.
 """

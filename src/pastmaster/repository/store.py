@@ -1,62 +1,83 @@
-"""``Repository``: the tasks an agent has met, their policies, what each is worth in each task, and which to keep.
+"""``Repository``: the tasks an agent has met, their policies, the value of each policy in each task, which to keep.
 
-A repository is a file (SQLite) or a database on a server (PostgreSQL). Every change is one transaction: killed at any
-moment, it reopens to the last change that was acknowledged. Opening reads nothing; tasks, policies and values are read
-when they are asked for.
+A repository is a file (SQLite) or a database on a server (PostgreSQL). Every change is one transaction, which is on the
+disk before the call returns: after a process is killed, the repository opens with the last change that was
+acknowledged. Opening reads no records; tasks, policies and values are read when they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
-from pastmaster.clustering import Clustering, greedy_clustering, search_clusterings
-from pastmaster.errors import InvalidInputError, RepositoryError
-from pastmaster.repository import archive, rows
+from pastmaster.clustering import Clustering
+from pastmaster.errors import InvalidInputError
+from pastmaster.repository import archive, clusterings, rows
 from pastmaster.repository.addition import Addition, check_family
 from pastmaster.repository.check import Damage, find_damage
-from pastmaster.repository.clusterings import ClusteringRecord, clustering_row
+from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
-from pastmaster.repository.lazy import Lazy
-from pastmaster.repository.memory import Memory, policy_memory, task_memory
-from pastmaster.repository.records import Stored, Task, TaskRecord, plain
-from pastmaster.repository.schema import (
-    RECORDS,
-    clusterings as clusterings_table,
-    policies as policies_table,
-    tasks as tasks_table,
-)
-from pastmaster.repository.streams import StoredRun, run_row, stored_runs
-from pastmaster.repository.worth import read_matrix
+from pastmaster.repository.memory import Contents, Lazy
+from pastmaster.repository.records import Stored, Task, TaskRecord, joined_bounds
+from pastmaster.repository.schema import RECORDS
+from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
+from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import TransferRun
-from pastmaster.values import Bounds, policy_distance
-
-Thing = TypeVar("Thing")
-UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
-METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
+from pastmaster.values import Bounds
 
 
 class Repository:
-    """The tasks and policies at a path, or at a URL like ``postgresql://user@host/name``.
+    """Tasks and policies that last: a SQLite file, or a PostgreSQL database.
 
-    ``create`` makes the database where there is none; an older one is brought up to date, a newer one refused.
+    The tasks of a repository share states, actions and gamma. Each task has a policy of its own, and a policy of
+    record: the stored policy that is worth most in it. Several processes may use one repository at a time.
+
+    Parameters
+    ----------
+    url_or_path : str or Path
+        The path of a file, or a URL like ``postgresql://user@host/name``.
+    create : bool
+        Whether to make the database if there is none. A database of an older version is brought up to date.
+
+    Attributes
+    ----------
+    place : str
+        The path, or the URL without a password.
+
+    Raises
+    ------
+    RepositoryError
+        If the place cannot be opened, holds no repository, or one that a newer version has written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pastmaster
+    >>> left, right = (
+    ...     pastmaster.TabularMDP([[0, 0]], [reward], terminated=[[True, True]], gamma=0.5, name=name)
+    ...     for name, reward in (("left", [4.0, 1.0]), ("right", [1.0, 2.0]))
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
+    ...     ids = [repository.add(left), repository.add(right)]
+    ...     U = repository.cross_values()
+    ...     kept = repository.cluster(n_clusters=1, restarts=1, iterations=100, rng=np.random.default_rng(0))
+    ...     sources = repository.sources()
+    >>> ids, U.tolist(), sources[0].tolist()
+    ([1, 2], [[4.0, 1.0], [1.0, 2.0]], [0])
     """
 
     def __init__(self, url_or_path: str | Path, *, create: bool = True) -> None:
         self.database = Database(url_or_path, create=create)
-        self._tasks, self._policies = task_memory(), policy_memory()
-
-    @property
-    def place(self) -> str:
-        """Where it is, without a password."""
-        return self.database.place
+        self.place = self.database.place
+        self._contents = Contents(self.database)
 
     def add(
         self,
@@ -67,111 +88,124 @@ class Repository:
         evaluation_episodes: int | None = None,
         run: TransferRun | None = None,
     ) -> int:
-        """Store a task and its policy, with what they are worth to the others; returns the task's id.
+        """Store a task with its policy; value the policy in every stored task, and every stored policy in the task.
 
-        Without ``policy`` the task is solved. ``provenance`` is "solved", "learned" or "imported" (a policy that is
-        given, unless told). Only the task's row of U and the policy's column are computed, exactly by the tasks'
-        models; in a task without one, or where ``evaluation_episodes`` is given, as the mean of so many episodes (30).
-        A task that is there already keeps its id; its policy is replaced if the one given is better in it. ``run``,
-        what ``transfer`` did on the task, is stored with it: the returns and arms of its best trial.
+        A task that is stored already keeps its id. Its policy is replaced if the given one is better in it. A policy
+        that is better in other tasks than what they have becomes their policy of record.
+
+        Parameters
+        ----------
+        task : TabularMDP or GymTask
+            The task.
+        policy : array, Solution, TablePolicy, NetworkPolicy or Stable-Baselines3 model, optional
+            Its policy; by default the task is solved. Functions cannot be stored.
+        provenance : {"solved", "learned", "imported"}, optional
+            Where the policy comes from: "imported" where one is given.
+        evaluation_episodes : int, optional
+            How many episodes value a policy in the task. By default values are exact where the task has a model, and
+            means of 30 episodes where it has none.
+        run : TransferRun, optional
+            What ``transfer`` did on the task: returns and arms of its best trial are stored with it.
+
+        Returns
+        -------
+        int
+            The task's id. Ids are never used twice.
+
+        Raises
+        ------
+        InvalidInputError
+            If the task is of another family, or the policy does not fit the task or cannot be stored.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pastmaster
+        >>> task = pastmaster.TabularMDP([[0, 0]], [[4.0, 1.0]], terminated=[[True, True]], gamma=0.5)
+        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
+        ...     number = repository.add(task, [1])
+        ...     again = repository.add(task, [0])  # a better policy for the same task
+        ...     print(number, again, repository.record(1).value)
+        1 1 4.0
         """
-        addition = Addition(self._tasks, self._policies, task, policy, provenance, evaluation_episodes)
-        return self.store(addition, None if run is None else run_row(run, []))
-
-    def store(self, addition: Addition, run: rows.Row | None = None) -> int:
-        """Commit an addition, with the run that led to it: valued first, then stored in one short transaction."""
-        addition.prepare(self.database)
-        number = self.database.write(lambda connection: addition.insert(connection, run))
-        addition.remember()
-        return number
-
-    def addition(self, *arguments: Any) -> Addition:
-        """A task and policy prepared for ``store``."""
-        return Addition(self._tasks, self._policies, *arguments)
+        addition = Addition(self._contents, task, policy, provenance, evaluation_episodes)
+        return addition.commit(None if run is None else run_row(run, []))
 
     def replace_policy(self, number: int, policy: Any, *, provenance: str = "imported") -> None:
-        """Give a task another policy of its own, better or not; its column of U takes the old one's place."""
+        """Give the task of this id another policy of its own, better or not; the arguments are those of ``add``."""
         number = _id(number)
         if policy is None:
             raise InvalidInputError("Repository.replace_policy: policy is None, must be given")
-        valued = self.database.read(lambda connection: self._tasks.get(connection, [number]))[0]
-        addition = self.addition(valued.task, policy, provenance, valued.episodes)
-        addition.prepare(self.database, known=True)
-
-        def install(connection: sa.Connection) -> None:
-            addition.numbers.clear()
-            task = rows.fetch(connection, "tasks", [number])[0]
-            own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
-            if own["digest"] != addition.policy_row["digest"]:
-                addition.install(connection, task)
-
-        self.database.write(install)
-        addition.remember()
+        valued = self.database.read(lambda connection: self._contents.tasks.get(connection, [number]))[0]
+        Addition(self._contents, valued.task, policy, provenance, valued.episodes).replace_own(number)
 
     def remove(self, *numbers: int) -> None:
-        """Forget tasks, and their policies unless others go by them. Their runs stay, without a task."""
+        """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""
         gone = list(dict.fromkeys(_id(number) for number in numbers))
 
         def forget(connection: sa.Connection) -> None:
             for number in gone:
-                forget_task(connection, self._policies, number)
+                forget_task(connection, self._contents, number)
 
         self.database.write(forget)
         for number in gone:
-            self._tasks.forget(number)
+            self._contents.tasks.forget(number)
+
+    def check(self) -> list[Damage]:
+        """Read every record and verify every checksum; returns what is damaged, each place with its problem.
+
+        Checksums find accidents, not forgeries.
+        """
+        return find_damage(self.database)
 
     def remove_damaged(self) -> list[Damage]:
-        """Forget every record that ``check`` names, and what cannot be without it; returns what it found."""
+        """Remove every record that ``check`` names, and those that need it; returns what ``check`` found."""
         found = self.check()
-        self.database.write(lambda connection: forget_damaged(connection, self._policies, found))
-        self._tasks, self._policies = task_memory(), policy_memory()
+        self.database.write(lambda connection: forget_damaged(connection, self._contents, found))
+        self._contents.clear()
         return found
 
     def check_family(self, task: Task) -> None:
-        """Refuse a task that does not share states, actions and gamma with those there."""
+        """Refuse a task that does not share states, actions and gamma with those stored."""
         self.database.read(lambda connection: check_family(connection, task))
 
     def __len__(self) -> int:
         return self._count("tasks")
 
     def records(self) -> list[TaskRecord]:
-        """What is known of every task, in order of id, without reading the tasks themselves."""
+        """What is stored of every task, in order of id, without the tasks themselves."""
         return [TaskRecord.of(row) for row in self._rows("tasks")]
 
     def record(self, number: int) -> TaskRecord:
-        """What is known of the task of this id."""
-        return TaskRecord.of(self.database.read(lambda connection: rows.fetch(connection, "tasks", [_id(number)]))[0])
+        """What is stored of the task of this id."""
+        return TaskRecord.of(self.database.read(lambda c: rows.fetch(c, "tasks", [_id(number)]))[0])
 
     def task(self, number: int) -> Task:
         """The task of this id."""
-        return self._task_list([_id(number)])[0]
+        return self._read_tasks([_id(number)])[0]
 
     def policy(self, number: int) -> Stored:
-        """The policy of this id."""
-        return self._policy_list([_id(number)])[0]
+        """The policy of this id: an array, or a ``NetworkPolicy``."""
+        return self._read_policies([_id(number)])[0]
 
     def tasks(self) -> Lazy[Task]:
         """All tasks in order of id, each read when it is looked at."""
-        return Lazy(self.database.read(lambda c: rows.numbers(c, "tasks")), self._task_list)
+        return Lazy(self.database.read(lambda connection: rows.numbers(connection, "tasks")), self._read_tasks)
 
     def policies(self) -> Lazy[Stored]:
         """The policy of record of each task, in the order of ``tasks()``, each read when it is looked at."""
-        return Lazy([record.policy_of_record for record in self.records()], self._policy_list)
+        return Lazy([record.policy_of_record for record in self.records()], self._read_policies)
 
     def cross_values(self) -> FloatArray:
-        """U [N, N]: what the policy of record of task j is worth in task i, in the order of ``tasks()``."""
-        return self._matrix()[2]
+        """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``."""
+        return self.database.read(matrix_of_record)[1]
 
     def return_bounds(self) -> Bounds:
-        """Bounds on the return of an episode of any policy in any of the tasks."""
-        bounds = [(record.id, record.bounds) for record in self.records()]
-        if not bounds:
-            raise RepositoryError(f"{self.place} holds no tasks yet, so their returns have no bounds")
-        if unknown := [number for number, bound in bounds if bound is None]:
-            raise RepositoryError(
-                f"task {unknown[0]} is valued without a model: declare bounds on its returns, or its reward_range"
-            )
-        return Bounds(min(b.lower for _, b in bounds if b), max(b.upper for _, b in bounds if b))
+        """Bounds on the discounted return of an episode, of any policy in any of the tasks.
+
+        ``RepositoryError`` if there are no tasks, or one whose rewards have no known range.
+        """
+        return joined_bounds(self.records(), self.place)
 
     def cluster(
         self,
@@ -181,111 +215,106 @@ class Repository:
         span: float | None = None,
         directed: bool = False,
         method: str = "search",
-        stream: tuple[int, int] | None = None,
         **options: Any,
     ) -> Clustering:
-        """Find the few policies that stand for all, and keep the answer with its parameters and certificate.
+        """Find the few policies that stand for all, and store the answer with its settings and certificate.
 
-        ``episodes`` is what a new task will get, ``span`` the width of the return's bounds, those of the tasks unless
-        given. ``options`` go to ``search_clusterings`` (or ``greedy_clustering``). ``stream`` is a lifelong agent's
-        stream and position.
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        episodes : int, optional
+            How many episodes a new task will get; without it ``n_clusters`` or ``max_radius`` is needed.
+        span : float, optional
+            The width of the bounds on returns; by default that of ``return_bounds()``.
+        directed : bool
+            Whether a cell needs one policy that is good in all its tasks, not tasks that are alike both ways.
+        method : {"search", "greedy"}
+            ``search_clusterings`` or ``greedy_clustering``.
+        **options
+            The other arguments of that function, such as ``restarts``, ``n_clusters`` or ``certify``.
+
+        Returns
+        -------
+        Clustering
+            Over the tasks in the order of ``tasks()``. From now on ``sources()`` returns the policies it keeps.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import pastmaster
+        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
+        ...     for reward in ([4.0, 1.0], [3.0, 1.0], [1.0, 2.0]):
+        ...         task = pastmaster.TabularMDP([[0, 0]], [reward], terminated=[[True, True]], gamma=0.5)
+        ...         _ = repository.add(task)
+        ...     found = repository.cluster(n_clusters=2, restarts=1, iterations=100, rng=np.random.default_rng(0))
+        ...     print(found.n_clusters, found.mean_radius, repository.cells())
+        2 0.0 {1: 0, 2: 0, 3: 1}
         """
-        if method not in METHODS:
-            raise InvalidInputError(f"Repository.cluster: method is {method!r}, must be one of {', '.join(METHODS)}")
-        tasks, policies, U = self._matrix()
-        if not tasks:
-            raise RepositoryError(f"{self.place} holds no tasks yet, so there is nothing to cluster")
-        if episodes is not None and span is None:
-            span = self.return_bounds().span or 1.0  # where all returns are equal any span gives the same answer
-        distance = policy_distance(U, directed=directed, paired=True)
-        asked = {name: value for name, value in options.items() if name not in UNRECORDED}
-        settings = plain(asked, "Repository.cluster: options") | {
-            "directed": directed,
-            "episodes": episodes,
-            "span": span,
-            "method": method,
-        }
-        found = METHODS[method](distance, episodes=episodes, span=span, rng=rng, directed=directed, **options)
-        if found.interrupted and stream is not None:  # a lifelong agent's bits must not depend on when it was stopped
-            raise KeyboardInterrupt
-        row, arrays = clustering_row(found, tasks, policies, settings, stream)
-
-        def keep(connection: sa.Connection) -> None:
-            if stream is None or not any(record.stream == stream for record in self._clusterings(connection)):
-                rows.insert(connection, "clusterings", row, arrays)
-
-        self.database.write(keep)
-        return found
+        return clusterings.cluster(
+            self.database, rng=rng, episodes=episodes, span=span, directed=directed, method=method, **options
+        )
 
     def clusterings(self) -> list[ClusteringRecord]:
         """Every clustering found so far, the latest last."""
-        return self.database.read(self._clusterings)
+        return [ClusteringRecord.of(row) for row in self._rows("clusterings")]
 
     def clustering(self) -> Clustering | None:
         """The latest clustering, over the tasks there were then; None if there is none."""
-
-        def read(connection: sa.Connection) -> Clustering | None:
-            latest = _latest(connection)
-            return None if latest is None else latest.read(connection)
-
-        return self.database.read(read)
+        return self.database.read(lambda c: None if (found := clusterings.latest(c)) is None else found.read(c))
 
     def cells(self) -> dict[int, int]:
-        """The cell of each task in the latest clustering, by its id; none of those added since."""
-
-        def read(connection: sa.Connection) -> dict[int, int]:
-            latest = _latest(connection)
-            return {} if latest is None else latest.cells(connection)
-
-        return self.database.read(read)
-
-    def numbered_sources(self) -> tuple[list[int], list[Stored]]:
-        """The ids of the source policies, and the policies."""
-
-        def kept(connection: sa.Connection) -> tuple[list[int], list[Stored]]:
-            latest = _latest(connection)
-            if latest is None:
-                return [], []
-            tasks, policies = latest.kept(connection)
-            found = rows.fetch_where(connection, "tasks", tasks_table.c.id.in_(tasks))
-            now = {row["id"]: row["policy_of_record"] for row in found}
-            ids = policies if latest.settings["directed"] else [now.get(task, -1) for task in tasks]
-            there = {
-                row["id"]: row["digest"]
-                for row in rows.fetch_where(connection, "policies", policies_table.c.id.in_(ids))
-            }
-            distinct = {there[number]: number for number in reversed(ids) if number in there}
-            numbers = list(distinct.values())[::-1]
-            return numbers, self._policies.get(connection, numbers)
-
-        return self.database.read(kept)
-
-    def source_ids(self) -> list[int]:
-        """The ids of the policies of ``sources``."""
-        return self.numbered_sources()[0]
+        """The cell of each task in the latest clustering, by the task's id; tasks added since are missing."""
+        return self.database.read(lambda c: {} if (found := clusterings.latest(c)) is None else found.cells(c))
 
     def sources(self) -> list[Stored]:
-        """The policies that the latest clustering keeps: of record in its representatives now, none of them twice."""
-        return self.numbered_sources()[1]
+        """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
+        return self.database.read(lambda c: self._contents.policies.get(c, clusterings.source_ids(c)))
+
+    def source_ids(self) -> list[int]:
+        """The ids of the policies of ``sources()``."""
+        return self.database.read(clusterings.source_ids)
 
     def runs(self) -> list[StoredRun]:
         """Every run that was stored with a task, in order."""
         return stored_runs(self.database)
 
-    def check(self) -> list[Damage]:
-        """Every record read and every checksum verified; what is damaged, by name."""
-        return find_damage(self.database)
+    def stream(self, name: str, settings: Mapping[str, Any]) -> Stream:
+        """The stream of this name, which is begun if there is none; ``ContinualTransfer`` uses it.
+
+        ``InvalidInputError`` if the stream was begun with other settings.
+        """
+        return Stream(self._contents, name, settings)
 
     def export(self, folder: str | Path) -> Path:
-        """Everything, as a folder of .npy files and ``manifest.json``."""
+        """Write everything into a folder that is new or empty: .npy files and ``manifest.json``; returns the folder.
+
+        The folder appears only when it is complete.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pastmaster
+        >>> task = pastmaster.TabularMDP([[0, 0]], [[4.0, 1.0]], terminated=[[True, True]], gamma=0.5)
+        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
+        ...     number = repository.add(task)
+        ...     exported = repository.export(f"{folder}/exported")
+        ...     with pastmaster.Repository(f"{folder}/copy.db") as copy:
+        ...         print(copy.import_(exported), copy.record(number).value)
+        1 4.0
+        """
         return archive.export(self.database, Path(folder))
 
     def import_(self, folder: str | Path) -> int:
-        """Read an exported folder into this repository, which must be empty; returns the number of tasks."""
+        """Read an exported folder into this repository, which must be new; returns the number of tasks.
+
+        ``DamagedError`` if a checksum does not match; then nothing is stored.
+        """
         return archive.import_(self.database, Path(folder))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         self.database.close()
 
     def __enter__(self) -> Repository:
@@ -304,46 +333,13 @@ class Repository:
     def _rows(self, table: str) -> list[rows.Row]:
         return self.database.read(lambda connection: rows.fetch(connection, table))
 
-    def _task_list(self, numbers: list[int]) -> list[Task]:
-        return [valued.task for valued in self._there(self._tasks, numbers)]
+    def _read_tasks(self, numbers: list[int]) -> list[Task]:
+        return [valued.task for valued in self._contents.read(self._contents.tasks, numbers)]
 
-    def _policy_list(self, numbers: list[int]) -> list[Stored]:
-        return self._there(self._policies, numbers)
-
-    def _there(self, memory: Memory[Thing], numbers: list[int]) -> list[Thing]:
-        """Things of a memory, unless another process has removed them."""
-
-        def get(connection: sa.Connection) -> list[Thing]:
-            rows.require(connection, memory.table, numbers)
-            return memory.get(connection, numbers)
-
-        return self.database.read(get)
-
-    def _matrix(self) -> tuple[list[int], list[int], FloatArray]:
-        """Ids of the tasks and of their policies of record, and U."""
-
-        def read(connection: sa.Connection) -> tuple[list[int], list[int], FloatArray]:
-            found = rows.fetch(connection, "tasks")
-            tasks, policies = [row["id"] for row in found], [row["policy_of_record"] for row in found]
-            distinct = list(dict.fromkeys(policies))
-            columns = {number: j for j, number in enumerate(distinct)}
-            U = read_matrix(connection, tasks, distinct)
-            return tasks, policies, U[:, [columns[number] for number in policies]]
-
-        return self.database.read(read)
-
-    def _clusterings(self, connection: sa.Connection) -> list[ClusteringRecord]:
-        return [ClusteringRecord.of(row) for row in rows.fetch(connection, "clusterings")]
-
-
-def _latest(connection: sa.Connection) -> ClusteringRecord | None:
-    """The clustering found last."""
-    columns = clusterings_table.c
-    last = sa.select(sa.func.max(columns.id)).scalar_subquery()
-    found = rows.fetch_where(connection, "clusterings", columns.id == last)
-    return ClusteringRecord.of(found[0]) if found else None
+    def _read_policies(self, numbers: list[int]) -> list[Stored]:
+        return self._contents.read(self._contents.policies, numbers)
 
 
 def _id(number: Any) -> int:
-    """A number that a record may have, or a refusal."""
+    """A number that a record may have."""
     return whole("Repository", "id", number, at_least=1)

@@ -1,27 +1,47 @@
-"""Streams and their runs as records: what a lifelong agent needs to go on where it was."""
+"""Streams: the runs and clusterings of a lifelong agent, so that it can continue where it was stopped."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.parallel import digest
 from pastmaster.repository import rows
+from pastmaster.repository.addition import DEFAULT_EPISODES, Addition
+from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, at, cluster, source_ids
 from pastmaster.repository.database import Database
+from pastmaster.repository.memory import Contents
+from pastmaster.repository.records import Stored, Task, task_row
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
-from pastmaster.reuse import TransferRun
+from pastmaster.repository.worth import distinct_policies
+from pastmaster.reuse import QLearning, TransferRun
+
+Sources = Literal["clusters", "all", "none"]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A task that was met: the returns of its episodes and the arms that ran them [T], as ``transfer`` left
-    them; ``value`` is what the task's policy of record was worth then, ``value_now`` what it is worth now, nan if the
-    task was removed.
+    """A run of ``transfer`` on a task, as stored.
+
+    Attributes
+    ----------
+    id, stream_id, position
+        Its id, and the stream and the place in it, from 0, where a lifelong agent ran it.
+    name, task_id, task_digest
+        The task: its name, its id (None if it was removed), and the SHA-256 of what it is.
+    value, value_now : float
+        The value of the task's policy of record then, and now (nan if the task was removed).
+    n_sources, evaluation_episodes : int
+        How many source policies there were, and how many episodes were spent to value policies.
+    returns, arms : array [T]
+        The return of each episode, and the arm that ran it; arm ``n_sources`` is the learner.
     """
 
     id: int
@@ -37,52 +57,93 @@ class StoredRun:
     returns: Array
     arms: Array
 
-
-def open_stream(database: Database, name: str, settings: dict[str, Any]) -> int:
-    """The id of the stream of this name, which is made if need be; refused if it was begun with other settings."""
-
-    def find_or_make(connection: sa.Connection) -> int:
-        found = rows.fetch_where(connection, "streams", streams_table.c.name == name)
-        if not found:
-            return rows.insert(connection, "streams", {"name": name, "settings": settings}, {})
-        number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-        difference = _difference(now, found[0]["settings"])
-        if difference and _is_empty(connection, number):  # nothing came of it: it is begun anew
-            rows.update(connection, "streams", found[0], settings=now)
-        elif difference:
-            raise InvalidInputError(
-                f"ContinualTransfer: {difference} as when the stream {name!r} was begun; "
-                "pass another name (--name) to begin another"
+    @classmethod
+    def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float) -> StoredRun:
+        """From a row of the table."""
+        settings = row["settings"]
+        try:
+            return cls(
+                **{name: row[name] for name in ("id", "stream_id", "position", "task_id")},
+                **{name: settings[name] for name in ("name", "task_digest", "value", "n_sources")},
+                evaluation_episodes=settings["evaluation_episodes"],
+                value_now=value_now,
+                returns=arrays["returns"],
+                arms=arrays["arms"],
             )
-        return number
+        except KeyError as error:
+            raise DamagedError(f"runs {row['id']}: {error} is missing") from None
 
-    return database.write(find_or_make)
-
-
-def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
-    """The first setting that is not as it was, in words."""
-    for key, value in now.items():
-        was = begun.get(key)
-        if isinstance(value, dict) and isinstance(was, dict):
-            for name in sorted({*value, *was}):
-                if value.get(name) != was.get(name):
-                    got = f"is {value[name]!r}" if name in value else "is not given"
-                    return f"{name} {got}, must " + (f"be {was[name]!r}" if name in was else "not be given")
-        elif value != was:
-            return "rng (--seed) is another, must be" if key == "entropy" else f"{key} is {value}, must be {was}"
-    return ""
+    def is_of(self, task: Any) -> bool:
+        """Whether this is the run of a task."""
+        return isinstance(task, Task) and task_row(task)[0]["digest"] == self.task_digest
 
 
-def _is_empty(connection: sa.Connection, stream: int) -> bool:
-    """Whether nothing was stored of a stream but its settings."""
-    return not any(
-        connection.execute(sa.select(table.c.id).where(table.c.stream_id == stream).limit(1)).first()
-        for table in (runs_table, clusterings_table)
-    )
+class Stream:
+    """The tasks that a lifelong agent meets in order, with the run on each and the clusterings between them.
+
+    A stream is found by its name, or begun. One that was begun with other ``settings`` is refused. Of these, mappings
+    are options, stored as text where they are no plain values; other settings are plain values.
+    """
+
+    def __init__(self, contents: Contents, name: str, settings: Mapping[str, Any]) -> None:
+        self._contents, self.name = contents, name
+        stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+        self._id = contents.database.write(lambda connection: _find_or_begin(connection, name, stored))
+
+    def runs(self) -> list[StoredRun]:
+        """The runs so far, in order."""
+        return stored_runs(self._contents.database, self._id)
+
+    def clusterings(self) -> dict[int, ClusteringRecord]:
+        """The clusterings so far, by how many tasks had been met."""
+        return self._clusterings(clusterings_table.c.stream_id == self._id)
+
+    def _clusterings(self, *conditions: sa.ColumnElement[bool]) -> dict[int, ClusteringRecord]:
+        found = self._contents.database.read(lambda c: rows.fetch_where(c, "clusterings", *conditions))
+        return {row["position"]: ClusteringRecord.of(row) for row in found}
+
+    def sources(self, which: Sources) -> dict[int, Stored]:
+        """Source policies by id: those the latest clustering keeps, all of record, or none."""
+
+        def read(connection: sa.Connection) -> dict[int, Stored]:
+            ids: list[int] = []
+            if which == "clusters":
+                ids = source_ids(connection)
+            elif which == "all":
+                ids, _ = distinct_policies(row["policy_of_record"] for row in rows.fetch(connection, "tasks"))
+            return dict(zip(ids, self._contents.policies.get(connection, ids), strict=True))
+
+        return self._contents.database.read(read)
+
+    def commit(
+        self,
+        position: int,
+        task: Task,
+        run: TransferRun,
+        *,
+        source_ids: Iterable[int],
+        solved: bool,
+        evaluation_episodes: int | None = None,
+    ) -> StoredRun:
+        """Store the task at a position, its policy and its run in one transaction.
+
+        The policy is the ``solved`` task's, or the one that was learned, which is valued by episodes.
+        """
+        if solved:
+            addition = Addition(self._contents, task)
+        else:
+            addition = Addition(self._contents, task, run.policy, "learned", evaluation_episodes or DEFAULT_EPISODES)
+        addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
+        return stored_runs(self._contents.database, self._id, position)[0]
+
+    def cluster(self, position: int, **options: Any) -> ClusteringRecord:
+        """Cluster the repository after ``position`` tasks; ``options`` are those of ``Repository.cluster``."""
+        cluster(self._contents.database, (self._id, position), **options)
+        return self._clusterings(*at((self._id, position)))[position]
 
 
 def stored_runs(database: Database, stream_id: int | None = None, position: int | None = None) -> list[StoredRun]:
-    """All runs, or those of a stream in order, or the one at this position of it."""
+    """All runs, or those of a stream in order, or the one at a position of it."""
     columns = runs_table.c
     wanted = (("stream_id", stream_id), ("position", position))
     conditions = [columns[name] == value for name, value in wanted if value is not None]
@@ -96,16 +157,16 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
         arrays = dict(rows.fetch_arrays(connection, "runs", [row["id"] for row in found]))
         tasks = sorted({row["task_id"] for row in found if row["task_id"] is not None})
         values = {row["id"]: row["value"] for row in rows.fetch(connection, "tasks", tasks)}
-        return [_run(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
+        return [StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
 
     return database.read(read)
 
 
-def run_row(run: TransferRun, source_ids: list[int]) -> dict[str, Any]:
-    """The columns and arrays that hold the best trial of a run; what it was about is added with the task."""
+def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
+    """The columns and arrays that hold the best trial of a run; those about the task are added with it."""
     trial = run.best_trial
     settings = {
-        "source_ids": source_ids,
+        "source_ids": list(source_ids),
         "n_sources": run.n_sources,
         "selector": type(run.selectors[trial]).__name__,
         "episodes": run.returns.shape[1],
@@ -116,22 +177,52 @@ def run_row(run: TransferRun, source_ids: list[int]) -> dict[str, Any]:
     return {"stream_id": None, "position": None, "settings": settings, "arrays": arrays}
 
 
-def _run(row: rows.Row, arrays: dict[str, Array], value_now: float) -> StoredRun:
-    try:
-        settings = row["settings"]
-        return StoredRun(
-            id=row["id"],
-            stream_id=row["stream_id"],
-            position=row["position"],
-            name=settings["name"],
-            task_id=row["task_id"],
-            task_digest=settings["task_digest"],
-            value=settings["value"],
-            value_now=value_now,
-            n_sources=settings["n_sources"],
-            evaluation_episodes=settings["evaluation_episodes"],
-            returns=arrays["returns"],
-            arms=arrays["arms"],
+def _find_or_begin(connection: sa.Connection, name: str, settings: dict[str, Any]) -> int:
+    """The id of the stream of this name; one with neither runs nor clusterings may begin again with other settings."""
+    found = rows.fetch_where(connection, "streams", streams_table.c.name == name)
+    if not found:
+        return rows.insert(connection, "streams", {"name": name, "settings": settings}, {})
+    number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
+    difference = _difference(now, found[0]["settings"])
+    if difference and any(
+        connection.execute(sa.select(table.c.id).where(table.c.stream_id == number).limit(1)).first()
+        for table in (runs_table, clusterings_table)
+    ):
+        raise InvalidInputError(
+            f"ContinualTransfer: {difference} as when the stream {name!r} was begun; "
+            "pass another name (--name) to begin another"
         )
-    except KeyError as error:
-        raise DamagedError(f"runs {row['id']}: {error} is missing") from None
+    if difference:
+        rows.update(connection, "streams", found[0], settings=now)
+    return number
+
+
+def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
+    """The first setting that has changed, in words."""
+    for key, value in now.items():
+        was = begun.get(key)
+        if isinstance(value, dict) and isinstance(was, dict):
+            for name in sorted({*value, *was}):
+                if value.get(name) != was.get(name):
+                    got = f"is {value[name]!r}" if name in value else "is not given"
+                    return f"{name} {got}, must " + (f"be {was[name]!r}" if name in was else "not be given")
+        elif value != was:
+            return "rng (--seed) is another, must be" if key == "entropy" else f"{key} is {value}, must be {was}"
+    return ""
+
+
+def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they are stored, without those on which no result depends."""
+    return {key: _as_text(value) for key, value in options.items() if key not in UNRECORDED}
+
+
+def _as_text(value: Any) -> Any:
+    """A plain value as it is; else text that is the same in another process: of functions and the like their name."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, QLearning):
+        return f"QLearning {digest(*value.identity, versions=False)}"
+    if isinstance(value, np.ndarray):
+        return f"array {digest(value, versions=False)}"
+    text = repr(value)
+    return getattr(value, "__qualname__", type(value).__qualname__) if " at 0x" in text else text

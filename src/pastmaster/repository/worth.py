@@ -1,9 +1,8 @@
-"""What policies are worth in tasks, as stored: rows and columns of U computed, written, and put together again."""
+"""What policies are worth in tasks: rows and columns of U, computed, stored, and joined to a matrix again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from pastmaster.arrays import Array, FloatArray
 from pastmaster.errors import DamagedError
 from pastmaster.estimation import estimate_values
 from pastmaster.repository import rows
-from pastmaster.repository.records import Stored, Task
+from pastmaster.repository.records import Stored, Task, TaskRecord
 from pastmaster.values import cross_values
 
 BETTER = 1e-9  # relative: what differs by less is rounding
@@ -34,34 +33,50 @@ class Worth(NamedTuple):
     value: float
     error: float
 
-
-def beats(one: Worth, other: Worth) -> bool:
-    """Whether a value is better by more than rounding and two standard errors of the difference."""
-    margin = BETTER * max(abs(one.value), abs(other.value)) + 2.0 * float(np.hypot(one.error, other.error))
-    return one.value > other.value + margin
+    def beats(self, other: Worth) -> bool:
+        """Whether this is better by more than rounding and two standard errors of the difference."""
+        margin = BETTER * max(abs(self.value), abs(other.value)) + 2.0 * float(np.hypot(self.error, other.error))
+        return self.value > other.value + margin
 
 
 def best(worths: Mapping[int, Worth], own: int) -> int:
-    """The policy to be of record: the task's own unless another is better; then the best, the earliest of equals."""
-    chosen = own
+    """The policy of record: the task's own unless another is better; then the best, the earliest of equals."""
+    found = own
     for number in sorted(worths):
-        if beats(worths[number], worths[chosen]):
-            chosen = number
-    return chosen
+        if worths[number].beats(worths[found]):
+            found = number
+    return found
 
 
-@dataclass
 class Vector:
-    """Values by the id of what they are paired with, and how many episodes they took."""
+    """A row or column of U: values by the id of what they are paired with, and how many episodes they took."""
 
-    worths: dict[int, Worth] = field(default_factory=dict)
-    episodes: int = 0
+    def __init__(self) -> None:
+        self.worths: dict[int, Worth] = {}
+        self.episodes = 0
 
-    def take(self, numbers: Sequence[int], values: FloatArray, errors: FloatArray, episodes: int) -> None:
-        """Add values to the vector."""
-        for number, value, error in zip(numbers, values.tolist(), errors.tolist(), strict=True):
-            self.worths[number] = Worth(value, error)
-        self.episodes += episodes
+    def value_policies(self, valued: Valued, numbers: Sequence[int], policies: Sequence[Stored]) -> None:
+        """Add the values of policies in one task."""
+        task, episodes, seed = valued
+        if episodes is None:
+            self._take(numbers, cross_values([task], policies)[0])
+        else:
+            found = estimate_values(task, list(policies), episodes=episodes, seed=seed)
+            self._take(numbers, found.mean, found.error)
+            self.episodes += found.episodes
+
+    def value_tasks(self, numbers: Sequence[int], tasks: Sequence[Valued], policy: Stored) -> None:
+        """Add the values of one policy in many tasks."""
+        exact = {number: valued.task for number, valued in zip(numbers, tasks, strict=True) if valued.episodes is None}
+        if exact:
+            self._take(list(exact), cross_values(list(exact.values()), [policy])[:, 0])
+        for number, valued in zip(numbers, tasks, strict=True):
+            if number not in exact:
+                self.value_policies(valued, [number], [policy])
+
+    def _take(self, numbers: Sequence[int], values: FloatArray, errors: FloatArray | None = None) -> None:
+        errors = np.zeros(len(values)) if errors is None else errors
+        self.worths |= zip(numbers, map(Worth, values.tolist(), errors.tolist()), strict=True)
 
 
 def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
@@ -70,33 +85,24 @@ def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
     return {f"{name}_ids": ids, f"{name}_values": values[:, 0], f"{name}_errors": values[:, 1]}
 
 
-def value_row(vector: Vector, valued: Valued, numbers: Sequence[int], policies: Sequence[Stored]) -> None:
-    """The values of policies in one task."""
-    if not policies:
-        return
-    task, episodes, seed = valued
-    if episodes is None:
-        values = cross_values([task], policies)[0]
-        vector.take(numbers, values, np.zeros(len(values)), 0)
-    else:
-        vector.take(numbers, *estimate_values(task, list(policies), episodes=episodes, seed=seed))
+def matrix_of_record(connection: sa.Connection) -> tuple[list[TaskRecord], FloatArray]:
+    """The tasks, and U [N, N]: the value of the policy of record of task j in task i."""
+    tasks = [TaskRecord.of(row) for row in rows.fetch(connection, "tasks")]
+    distinct, column = distinct_policies(task.policy_of_record for task in tasks)
+    return tasks, read_matrix(connection, [task.id for task in tasks], distinct)[:, column]
 
 
-def value_column(vector: Vector, numbers: Sequence[int], tasks: Sequence[Valued], policy: Stored) -> None:
-    """The values of one policy in many tasks."""
-    exact = [(number, valued.task) for number, valued in zip(numbers, tasks, strict=True) if valued.episodes is None]
-    if exact:
-        values = cross_values([task for _, task in exact], [policy])[:, 0]
-        vector.take([number for number, _ in exact], values, np.zeros(len(exact)), 0)
-    for number, valued in zip(numbers, tasks, strict=True):
-        if valued.episodes is not None:
-            value_row(vector, valued, [number], [policy])
+def distinct_policies(policies: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Each id once, and where in that list every given one is."""
+    place: dict[int, int] = {}
+    column = [place.setdefault(number, len(place)) for number in policies]
+    return list(place), column
 
 
 def read_matrix(
     connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int], what: str = "values"
 ) -> FloatArray:
-    """U [tasks, policies] by id, or its standard "errors"; ``DamagedError`` names a pair that is not there."""
+    """U [tasks, policies] by id, or its standard "errors"; ``DamagedError`` names a pair that is missing."""
     U = np.full((len(tasks), len(policies)), np.nan)
     row_of, column_of = _Places(tasks), _Places(policies)
     for i, (number, stored) in enumerate(rows.fetch_arrays(connection, "tasks", tasks, ("row_ids", f"row_{what}"))):
