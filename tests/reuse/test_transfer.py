@@ -221,7 +221,7 @@ def test_a_task_that_may_never_end_is_refused_unless_it_has_a_horizon():
     loop = TabularMDP([[1, 0], [1, 1]], np.zeros((2, 2)), terminated=[[False, True], [True, False]], gamma=0.9)
     assert endless_states(loop).tolist() == [True, True]
     with pytest.raises(
-        InvalidInputError, match=r"no horizon and an episode may never end \(in state 0, say\): pass hor"
+        InvalidInputError, match=r"no horizon and an episode may never end \(for example in state 0\): pass"
     ):
         asked(loop)
     capped = TabularMDP(loop.next_state, loop.reward, terminated=loop.terminated, gamma=0.9, horizon=3)
@@ -238,7 +238,7 @@ def test_it_is_refused_even_if_only_chance_leads_to_where_it_never_ends():
         gamma=0.9,
     )
     assert endless_states(mdp).tolist() == [False, True]
-    with pytest.raises(InvalidInputError, match=r"may never end \(in state 1, say\): pass horizon"):
+    with pytest.raises(InvalidInputError, match=r"may never end \(for example in state 1\): pass horizon"):
         asked(mdp)
 
 

@@ -50,7 +50,7 @@ class CompiledEpisodes:
         self.learner = kernels.Learner(learner.Q, learner.visits, learner.steps, learner.epsilons, learner.own_episodes)
         self.rng, _ = gym.utils.seeding.np_random(trial.seed)
         self.uniforms: FloatArray | None = None
-        # a source's return in such a task is the same every time, unless the learner looks on or acts too
+        # a source's return in such a task is the same every time, unless the learner learns from it or acts too
         fixed = task.is_deterministic and len(task.start_states) == 1
         watched = trial.every or trial.share or trial.selector.mixes
         self.constant = np.full(self.n_sources, np.nan) if fixed and not watched else np.empty(0)

@@ -5,7 +5,7 @@ episodes, 0 before the first, and tau rises by a fixed step per episode. The lea
 policy greedily. An episode that reuses source k takes, at step h, the source's action with probability
 psi upsilon^h, else the learner's epsilon-greedy one. The learner learns from every step of every episode.
 
-Nothing is eliminated, nothing is proven, and even a perfect source is in the end given up for the learner.
+No source is eliminated and nothing is proven. In the end even a perfect source loses its episodes to the learner.
 """
 
 from __future__ import annotations

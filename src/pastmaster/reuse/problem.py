@@ -59,7 +59,7 @@ class Problem:
         if isinstance(settings, QLearning) and None in (self.n_states, self.n_actions):
             raise InvalidInputError(
                 f"transfer: QLearning needs Discrete observations and actions from 0, got {self.observations} and "
-                f"{self.actions}: pass a learner for these, SB3Learning('DQN') say"
+                f"{self.actions}: pass a learner for these, such as SB3Learning('DQN')"
             )
         if share and not isinstance(settings, QLearning):
             raise InvalidInputError(
@@ -74,8 +74,8 @@ class Problem:
         steps = optional_whole("transfer", "horizon", horizon)
         if steps is None and (endless := endless_states(task)).any():
             raise InvalidInputError(
-                f"transfer: {task} has no horizon and an episode may never end (in state "
-                f"{int(np.argmax(endless))}, say): pass horizon, its most steps"
+                f"transfer: {task} has no horizon and an episode may never end (for example in state "
+                f"{int(np.argmax(endless))}): pass horizon, its most steps"
             )
         self.gamma, self.horizon = task.gamma, FOREVER if steps is None else steps
         self.observations: gym.Space[Any] = gym.spaces.Discrete(task.n_states)

@@ -125,7 +125,7 @@ class SB3Learner:
         self.model.exploration_rate = getattr(self.model, "exploration_initial_eps", 0.0)
         self.exploration_steps, self.own_steps = settings.exploration_steps, 0
         self._steps, self._episodes = 0, 0  # since the last training
-        self._following: Any = None  # where the episode goes on; None between episodes
+        self._following: Any = None  # the next observation of the episode; None between episodes
 
     def act(self, observation: Any) -> Any:
         """The algorithm's action: at random at first, then by its policy and its exploration."""
