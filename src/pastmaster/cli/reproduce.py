@@ -12,6 +12,7 @@ import click
 from pastmaster.cli import options, printing
 
 if TYPE_CHECKING:
+    from pastmaster.experiments import Reproduction
     from pastmaster.experiments.claims import Claim
 
 WIDTH, SHOWN = 96, 3
@@ -87,14 +88,22 @@ def reproduce(
             }
         )
         return
+    _print_claims(found)
+
+
+def _print_claims(found: Reproduction) -> None:
+    """Each claim, then how many held and where the files are."""
+    from pastmaster.experiments import ENOUGH_SEEDS
+
+    quick = found.mode == "quick"
     for claim in found.claims:
         _print_claim(claim, found.seeds[0], quick)
     if quick:
         click.echo(f"quick: {found.verdict}")
-    elif seeds < experiments.ENOUGH_SEEDS:
+    elif len(found.seeds) < ENOUGH_SEEDS:
         click.echo(f"{found.verdict} (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)")
     else:
-        click.echo(f"{found.verdict} on {seeds} seeds")
+        click.echo(f"{found.verdict} on {len(found.seeds)} seeds")
     click.echo(f"tables and figures: {found.out}; a page of them: pastmaster report {found.out}")
 
 

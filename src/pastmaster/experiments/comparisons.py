@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pastmaster import figures
 from pastmaster.clustering.picture import task_points
-from pastmaster.experiments import panels, surveillance_claims, surveillance_runs as runs, useless_sources
+from pastmaster.experiments import panels, surveillance_claims as claims, surveillance_runs as runs, useless_sources
 from pastmaster.experiments.charts import Columns, Distances, Shares, TaskMap, Tasks
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.surveillance_claims import BY_HORIZON, final_gain, gain, reward_gain
@@ -283,38 +283,22 @@ def correction_pictures(results: Results) -> Pictures:
 
 ALL = list(runs.UNITS.values())
 EXPERIMENTS = [
-    Experiment(
-        "algorithm-comparison", "Surveillance: algorithms compared", [*ALL, useless_sources.UNIT],
-        algorithm_tables, algorithm_pictures, surveillance_claims.algorithm_claims,
-    ),
-    Experiment(
-        "clustering-gains", "Surveillance: what clustering gains", ALL,
-        gain_tables, gain_pictures, surveillance_claims.gain_claims,
-    ),
-    Experiment(
-        "reward-summary", "Surveillance: cumulative reward against Policy Reuse", ALL,
-        reward_tables, reward_pictures, surveillance_claims.reward_claims,
-    ),
-    Experiment(
-        "clustering-comparison", "Surveillance: clusterings compared", ALL,
-        clustering_tables, clustering_pictures, surveillance_claims.search_claims,
-    ),
-    Experiment(
-        "worst-case-cost", "Surveillance: worst-case against average-case cost", ALL,
-        worst_case_tables, worst_case_pictures,
-    ),
+    Experiment("algorithm-comparison", "Surveillance: algorithms compared", [*ALL, useless_sources.UNIT],
+               algorithm_tables, algorithm_pictures, claims.algorithm_claims),
+    Experiment("clustering-gains", "Surveillance: what clustering gains", ALL,
+               gain_tables, gain_pictures, claims.gain_claims),
+    Experiment("reward-summary", "Surveillance: cumulative reward against Policy Reuse", ALL,
+               reward_tables, reward_pictures, claims.reward_claims),
+    Experiment("clustering-comparison", "Surveillance: clusterings compared", ALL,
+               clustering_tables, clustering_pictures, claims.search_claims),
+    Experiment("worst-case-cost", "Surveillance: worst-case against average-case cost", ALL,
+               worst_case_tables, worst_case_pictures),
     useless_sources.EXPERIMENT,
-    Experiment(
-        "complex-domain", "Complex surveillance: search against greedy", [runs.UNITS[name] for name in COMPLEX_NAMES],
-        complex_tables, complex_pictures,
-    ),
-    Experiment(
-        "time-comparison", "Surveillance: tuned for T episodes", ALL,
-        horizon_tables, horizon_pictures, surveillance_claims.horizon_claims,
-    ),
-    Experiment(
-        "corrections", "The paper against us: what each correction changes",
-        [runs.UNITS[name] for name in runs.CORRECTED], correction_tables, correction_pictures,
-    ),
+    Experiment("complex-domain", "Complex surveillance: search against greedy", [runs.UNITS[n] for n in COMPLEX_NAMES],
+               complex_tables, complex_pictures),
+    Experiment("time-comparison", "Surveillance: tuned for T episodes", ALL,
+               horizon_tables, horizon_pictures, claims.horizon_claims),
+    Experiment("corrections", "The paper against us: what each correction changes",
+               [runs.UNITS[n] for n in runs.CORRECTED], correction_tables, correction_pictures),
 ]  # fmt: skip
 """In the paper's order."""

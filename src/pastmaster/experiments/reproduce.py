@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from pastmaster import parallel
 from pastmaster.checks import whole
@@ -83,14 +84,7 @@ def reproduce(
     for experiment in chosen:
         experiment.check()
     folder = parallel.saving_folder("reproduce", out)
-    units = {unit.name: unit for experiment in chosen for unit in experiment.units}
-    runs = [UnitRun(unit, seed, scale) for seed in numbers for unit in sorted(units.values(), key=lambda u: -u.weight)]
-    if backend is None and parallel.worker_count(n_jobs) > 1:
-        backend = "loky"
-    arrays = _run(runs, folder / UNITS, n_jobs, backend, progress)
-    by_seed: dict[int, dict[str, UnitArrays]] = {seed: {} for seed in numbers}
-    for one, found in zip(runs, arrays, strict=True):
-        by_seed[one.seed][one.unit.name] = found
+    by_seed = _run(chosen, numbers, scale, folder / UNITS, n_jobs=n_jobs, backend=backend, progress=progress)
     titles = {experiment.name: experiment.title for experiment in chosen}
     whole_run = Reproduction(
         folder, scale.name, numbers, machine(), version("pastmaster"), titles, [], clear(folder, EXPERIMENTS)
@@ -130,18 +124,28 @@ class UnitRun:
         return f"seed-{self.seed}-{self.unit.name}-{run[:12]}"
 
 
-def _run(runs: Sequence[UnitRun], folder: Path, n_jobs: int, backend: str | None, progress: bool) -> list[UnitArrays]:
-    """The units' arrays; those found on disk are not run again. Each has a file, which any reproduction can use."""
+def _run(
+    chosen: Sequence[Experiment], seeds: Sequence[int], scale: Scale, folder: Path, **how: Any
+) -> dict[int, dict[str, UnitArrays]]:
+    """The arrays of all units, by seed and unit; those found on disk are not run again.
+
+    Each has a file, which any reproduction can use. ``how`` is about workers and the bar.
+    """
     parallel.saving_folder("reproduce", folder)
-    found: list[UnitArrays] = []
+    if how["backend"] is None and parallel.worker_count(how["n_jobs"]) > 1:
+        how["backend"] = "loky"
+    units = {unit.name: unit for experiment in chosen for unit in experiment.units}
+    runs = [UnitRun(unit, seed, scale) for seed in seeds for unit in sorted(units.values(), key=lambda u: -u.weight)]
+    found: dict[int, dict[str, UnitArrays]] = {seed: {} for seed in seeds}
     for first in range(0, len(runs), parallel.MOST_CHUNKS):  # so that a chunk is one unit
         batch = runs[first : first + parallel.MOST_CHUNKS]
         saved = parallel.Saved[UnitRun, UnitArrays](
             folder, "", lambda results: results[0], lambda arrays, _: [dict(arrays)], [one.stem for one in batch]
         )
-        found += parallel.run(
-            UnitRun.run, batch, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="reproduce"
-        )
+        for one, arrays in zip(
+            batch, parallel.run(UnitRun.run, batch, save=saved, label="reproduce", **how), strict=True
+        ):
+            found[one.seed][one.unit.name] = arrays
     return found
 
 

@@ -17,7 +17,7 @@ SETTINGS = (MOST_COMPONENTS, LOCAL_WIDTH)
 
 
 def check() -> None:
-    """Refuse where scikit-learn is missing."""
+    """Raise if scikit-learn is missing."""
     _module("mixture")
 
 
@@ -35,20 +35,17 @@ def fit_mixture(weights: FloatArray, rng: np.random.Generator, *, local: bool) -
 
     The local prior has concentration 1, components LOCAL_WIDTH wide, and means spread as a uniform point is.
     """
-    return (
-        _module("mixture")
-        .BayesianGaussianMixture(
-            n_components=MOST_COMPONENTS,
-            weight_concentration_prior_type="dirichlet_process",
-            weight_concentration_prior=1.0 if local else None,
-            covariance_prior=LOCAL_WIDTH**2 * np.eye(2) if local else None,
-            mean_precision_prior=LOCAL_WIDTH**2 / SQUARE_VARIANCE if local else None,
-            max_iter=20_000,
-            n_init=3,
-            random_state=int(rng.integers(2**31)),
-        )
-        .fit(weights)
+    mixture = _module("mixture").BayesianGaussianMixture(
+        n_components=MOST_COMPONENTS,
+        weight_concentration_prior_type="dirichlet_process",
+        weight_concentration_prior=1.0 if local else None,
+        covariance_prior=LOCAL_WIDTH**2 * np.eye(2) if local else None,
+        mean_precision_prior=LOCAL_WIDTH**2 / SQUARE_VARIANCE if local else None,
+        max_iter=20_000,
+        n_init=3,
+        random_state=int(rng.integers(2**31)),
     )
+    return mixture.fit(weights)
 
 
 def adjusted_rand(labels: npt.ArrayLike, others: npt.ArrayLike) -> float:

@@ -47,13 +47,9 @@ class Way(NamedTuple):
 
 
 def meet(
-    targets: Sequence[TabularMDP],
-    sources: Callable[[int], Sequence[IntArray]],
-    way: Way,
-    bounds: Bounds,
-    scale: Scale,
-    rng: np.random.Generator,
-) -> UnitArrays:
+    targets: Sequence[TabularMDP], sources: Callable[[int], Sequence[IntArray]], way: Way, bounds: Bounds,
+    scale: Scale, rng: np.random.Generator,
+) -> UnitArrays:  # fmt: skip
     """Run one way on each target; ``sources`` gives those of a target by its number.
 
     Returns ``totals``, cumulative rewards after each of HORIZONS (nan beyond T) [targets, trials, 3]; ``final``, the
@@ -83,13 +79,9 @@ def meet(
 
 
 def meet_all(
-    targets: Sequence[TabularMDP],
-    ways: Sequence[Way],
-    sources: Callable[[Way, int], Sequence[IntArray]],
-    bounds: Mapping[str, Bounds],
-    scale: Scale,
-    rng: np.random.Generator,
-) -> UnitArrays:
+    targets: Sequence[TabularMDP], ways: Sequence[Way], sources: Callable[[Way, int], Sequence[IntArray]],
+    bounds: Mapping[str, Bounds], scale: Scale, rng: np.random.Generator,
+) -> UnitArrays:  # fmt: skip
     """Run each way on each target; ``sources`` gives those of a way and a target, ``bounds`` are by their kind.
 
     Returns the outcomes of all ways as arrays, the shares of the first way, and what scores are relative to.

@@ -119,31 +119,31 @@ def claims(results: Results) -> Checks:
 
 def tables(results: Results) -> Tables:
     yield "clusterings", by_draw(_measures(results))
-    names, points, distance, spans = family()
+    names, points, distance, _ = family()
     for place, method in enumerate(("average case", "worst case")):
-        tasks = Tasks.of(_clustering(results, place, distance, spans), names)
+        tasks = Tasks.of(_clustering(results, place), names)
         slug, title = method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost"
         yield slug, TaskMap(title, tasks, points, ("goal", "wind"))
         yield slug, Distances(title, tasks, distance)
 
 
-def _clustering(results: Results, place: int, distance: FloatArray, spans: dict[str, float]) -> Clustering:
+def _clustering(results: Results, place: int) -> Clustering:
     """The first clustering of a method."""
+    _, _, distance, spans = family()
     labels, method = results["windy-clusters"]["labels"][place, 0], list(METHODS.values())[place]
     span = spans[method.get("span", "exact")]
     return Clustering.from_labels(distance, labels, episodes=EPISODES, span=span, kind=method.get("kind", "average"))
 
 
 def pictures(results: Results) -> Pictures:
-    _, points, distance, spans = family()
+    points = family()[1]
     for slug, places in (("clusters", [0]), ("average-and-worst-case", [0, 1]), ("corrections", [0, 2, 3, 4])):
         columns = min(2, len(places))
         rows = len(places) // columns
-        figure, panels = figures.new_figure(
-            5.8 * columns, 5 * rows, nrows=rows, ncols=columns, sharey=True, squeeze=False
-        )
+        layout = {"nrows": rows, "ncols": columns, "sharey": True, "squeeze": False}
+        figure, panels = figures.new_figure(5.8 * columns, 5 * rows, **layout)
         for axes, place in zip(panels.ravel(), places, strict=True):
-            found = _clustering(results, place, distance, spans)
+            found = _clustering(results, place)
             draw_cells(axes, points, found.labels, found.representatives)
             axes.set_title(f"{list(METHODS)[place]}: {found.n_clusters} cells, cost {found.cost:.3g}")
         for axes in panels[:, 0]:

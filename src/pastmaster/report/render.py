@@ -10,15 +10,17 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from html import escape
 from importlib import resources
+from itertools import count
 from typing import Any
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.experiments import Reproduction
 from pastmaster.experiments.claims import Check, Claim
 from pastmaster.figures import COLOURS, DASHES
-from pastmaster.report.page import Gallery, Page, Picture, Prose, Section, Table
+from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import counted, payload
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -34,7 +36,7 @@ def render(page: Page) -> str:
         f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    body = _Body(page)
+    has_charts = any(isinstance(part, Gallery) for section in page.sections for part in section.parts)
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -49,9 +51,11 @@ def render(page: Page) -> str:
             f"<style>\n{_asset('page.css')}</style>",
             "</head>",
             "<body>",
-            *body.lines,
+            *_header(page, has_charts),
+            *_main(page),
+            "<footer><p>Made by <code>pastmaster report</code>.</p></footer>",
             _data("look", {"colours": COLOURS, "dashes": [_dash(dash) for dash in DASHES]}),
-            *([f"<script>{plotly}</script>"] if body.n_galleries else []),
+            *([f"<script>{plotly}</script>"] if has_charts else []),
             f"<script>{script}</script>",
             "</body>",
             "</html>\n",
@@ -59,50 +63,40 @@ def render(page: Page) -> str:
     )
 
 
-class _Body:
-    """The lines of the body, and what was numbered on the way."""
+def _header(page: Page, has_charts: bool) -> list[str]:
+    facts = (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts)
+    links = (f'<li><a href="#section-{i}">{_text(s.heading)}</a></li>' for i, s in enumerate(page.sections))
+    help_lines = [f'<noscript><p class="aside">{NO_SCRIPT}</p></noscript>', f'<p class="how">{HOW}</p>']
+    return [
+        "<header>",
+        f"<h1>{_text(page.title)}</h1>",
+        f'<p class="lead">{_text(page.lead)}</p>',
+        f'<dl class="facts">{"".join(facts)}</dl>',
+        *map(_prose, page.notes),
+        f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>',
+        *(help_lines if has_charts else []),
+        "</header>",
+    ]
 
-    def __init__(self, page: Page) -> None:
-        self.lines: list[str] = []
-        self.n_galleries = 0
-        self._head(page)
-        for i, section in enumerate(page.sections):
-            self._section(i, section)
-        self.lines += ["</main>", "<footer><p>Made by <code>pastmaster report</code>.</p></footer>"]
 
-    def _head(self, page: Page) -> None:
-        facts = (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts)
-        links = (f'<li><a href="#section-{i}">{_text(s.heading)}</a></li>' for i, s in enumerate(page.sections))
-        has_figures = any(isinstance(part, Gallery) for section in page.sections for part in section.parts)
-        self.lines += [
-            "<header>",
-            f"<h1>{_text(page.title)}</h1>",
-            f'<p class="lead">{_text(page.lead)}</p>',
-            f'<dl class="facts">{"".join(facts)}</dl>',
-            *map(_prose, page.notes),
-            f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>',
-            *([f'<noscript><p class="aside">{NO_SCRIPT}</p></noscript>'] if has_figures else []),
-            *([f'<p class="how">{HOW}</p>'] if has_figures else []),
-            "</header>",
-            "<main>",
-        ]
-
-    def _section(self, i: int, section: Section) -> None:
-        self.lines += [
-            f'<section aria-labelledby="section-{i}">',
-            f'<h2 id="section-{i}">{_text(section.heading)}</h2>',
-        ]
+def _main(page: Page) -> Iterator[str]:
+    """The sections, galleries numbered through."""
+    numbers = count()
+    yield "<main>"
+    for i, section in enumerate(page.sections):
+        yield f'<section aria-labelledby="section-{i}">'
+        yield f'<h2 id="section-{i}">{_text(section.heading)}</h2>'
         for part in section.parts:
             if isinstance(part, Gallery):
-                self.lines += _gallery(self.n_galleries, part)
-                self.n_galleries += 1
+                yield from _gallery(next(numbers), part)
             elif isinstance(part, Reproduction):
-                self.lines += _claims(part)
+                yield from _claims(part)
             elif isinstance(part, Picture):
-                self.lines.append(_picture(part))
+                yield _picture(part)
             else:
-                self.lines.append(_prose(part) if isinstance(part, Prose) else _table(part))
-        self.lines.append("</section>")
+                yield _prose(part) if isinstance(part, Prose) else _table(part)
+        yield "</section>"
+    yield "</main>"
 
 
 def _gallery(i: int, gallery: Gallery) -> list[str]:
@@ -142,12 +136,12 @@ def _claims(found: Reproduction) -> list[str]:
 
 
 def _claim(claim: Claim, found: Reproduction) -> str:
-    count = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
+    seeds = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
     mark = '<span class="mark" aria-hidden="true">{}</span>'
     result, css = {
         None: ("not judged", "minor"),
-        True: (f"{mark.format('&#10003;')} {count}", "held"),
-        False: (f"{mark.format('&#10007;')} failed: {count}", "failed"),
+        True: (f"{mark.format('&#10003;')} {seeds}", "held"),
+        False: (f"{mark.format('&#10007;')} failed: {seeds}", "failed"),
     }[claim.reproduced]
     quick = ' <span class="quick">quick</span>' if found.mode == "quick" else ""
     claimed = (
@@ -196,8 +190,8 @@ def _held(check: Check, n_held: int | None, n_seeds: int) -> str:
     """Whether a check held, in words."""
     if check.held is None:
         return "not judged"
-    count = "" if n_held is None or n_seeds == 1 else f" ({n_held} of {n_seeds} seeds)"
-    return ("yes" if check.held else "no") + count
+    seeds = "" if n_held is None or n_seeds == 1 else f" ({n_held} of {n_seeds} seeds)"
+    return ("yes" if check.held else "no") + seeds
 
 
 def _table(table: Table) -> str:
