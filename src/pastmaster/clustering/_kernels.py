@@ -11,7 +11,7 @@ A ``State`` holds one partition of the N tasks into cells, each cell a row of ``
 Symmetric distances: the centres are the members; far_value[0, i] is member i's largest distance to its cell
 (its eccentricity), far_member[0, i] a task at that distance. Directed distances: the centres are all M columns;
 far_value[r, j] is the largest D[i, j] over the members i of cell r, far_member[r, j] a task that attains it.
-A move of k tasks between two cells then costs O(k * cell): only where a witness leaves is a maximum taken anew.
+A move of k tasks between two cells then costs O(k * cell): only where a witness leaves is a maximum taken again.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, LongArray
 from pastmaster.checks import whole
-from pastmaster.clustering._chain_kernels import ladder_step
+from pastmaster.clustering._chain_kernels import log_ladder_ratio
 from pastmaster.clustering.chain import check_chances, checked_ladder
 from pastmaster.errors import InvalidInputError
 
@@ -100,9 +100,9 @@ def minimize(
     best, best_cost = point, here
     for step in range(iterations):
         begun, u = time.perf_counter(), rng.random()
-        if u < alpha:
-            rung = ladder_step(rung, here, rungs, w, up, rng)
-        elif u < alpha + beta:
+        if u < alpha and len(rungs) > 1:
+            rung = _climb(rung, here, rungs, w, up, rng)
+        elif alpha <= u < alpha + beta:
             new, log_ratio = propose(point, rng)
             there = float(cost(new))
             proposed[rung] += 1
@@ -115,6 +115,14 @@ def minimize(
         visits[rung] += 1
         seconds[rung] += time.perf_counter() - begun
     return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
+
+
+def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: float, rng: np.random.Generator) -> int:
+    """The rung after one proposed move: ``ladder_step`` of the kernels, without the cost of calling one from Python."""
+    to = rung + 1 if rung == 0 or (rung < len(ladder) - 1 and rng.random() < up) else rung - 1
+    accept = (ladder[rung] - ladder[to]) * cost + weights[to] - weights[rung]
+    accept += log_ladder_ratio(rung, to, len(ladder), up)
+    return to if accept >= 0.0 or rng.random() < math.exp(accept) else rung
 
 
 def _checked(caller: str, ladder: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:

@@ -106,7 +106,7 @@ class Clustering:
         Returns
         -------
         Clustering
-            Its cells numbered anew.
+            With cells numbered from 0, in the order of their first tasks.
 
         Raises
         ------

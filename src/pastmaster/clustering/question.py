@@ -26,11 +26,26 @@ from pastmaster.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a clustering. Searches, bounds and estimates all take it from here.
+    """What is asked of a clustering: searches, bounds and estimates share it.
 
-    One of: ``episodes`` and ``span`` (the least g(c, T) + mean radius), ``n_clusters`` (exactly so many cells, the
-    least mean radius), ``max_radius`` (the fewest cells, none with a larger radius). Without any of them clusterings
-    can be measured, with g = 0, but not searched for. ``directed`` and ``kind`` as in ``search_clusterings``.
+    Without ``episodes``, ``n_clusters`` and ``max_radius`` clusterings can be measured, but not searched for.
+
+    Attributes
+    ----------
+    episodes, span : float or None
+        Asks for the least cost: the regret bound g(c, T), plus the mean radius.
+    n_clusters : int or None
+        Asks for exactly so many cells, with the least mean radius.
+    max_radius : float or None
+        Asks for the fewest cells, none with a larger radius.
+    directed, kind
+        As for ``clustering_cost``.
+
+    Examples
+    --------
+    >>> problem = Question(n_clusters=2).about("example", [[0, 1, 9], [1, 0, 9], [9, 9, 0]])
+    >>> round(problem.objective(np.array([0, 0, 1], np.int32)), 3)
+    0.667
     """
 
     episodes: float | None = None

@@ -101,7 +101,7 @@ def _fewest(problem: Problem, seconds: float) -> Clustering:
 
 
 def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:
-    """The best of the walks and of what can be made of their cells, bounded for so many seconds."""
+    """The best clustering of the walks or made of their cells; with ``seconds``, bounded from below."""
     best = min(walks, key=lambda walk: walk.cost)
     labels, lower, possible = best.labels, math.inf, None
     try:

@@ -117,7 +117,7 @@ class LaneActions:
         return self.chosen
 
     def _act_as_one(self, observations: Any, going: BoolArray) -> None:
-        """By a stack of the policies some of whose lanes still go on, made anew when a quarter of them are over."""
+        """By a stack of the policies some of whose lanes still go on, made again when a quarter of them are over."""
         still: BoolArray = np.any(going.reshape(len(self.groups), self.lanes), axis=1)[self.live]
         if still.sum() <= 0.75 * len(self.live):
             self.live = self.live[still]

@@ -69,6 +69,15 @@ class CrossValueEstimate:
         What was asked.
     returns : Returns
         The return of every episode.
+
+    Examples
+    --------
+    >>> from pastmaster import TabularMDP, estimate_cross_values
+    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+    >>> rng = np.random.default_rng(0)
+    >>> found = estimate_cross_values([task], [[0, 0], [1, 1]], rng=rng, budget=2, allocation="uniform")
+    >>> found.distance()
+    array([[0.75, 0.  ]])
     """
 
     mean: FloatArray
@@ -103,12 +112,26 @@ class CrossValueEstimate:
     def distance(
         self, *, directed: bool | None = None, bias: Literal["corrected", "plug-in"] = "corrected"
     ) -> FloatArray:
-        """The distances of ``policy_distance`` [N, N], or the regrets [N, M] if ``directed``.
+        """The distances of ``policy_distance``, as estimated.
 
-        "plug-in" puts the means in, and is too large on average: it takes maxima of noisy numbers. "corrected" chooses
-        the largest in one half of the episodes and values it in the other; before it is cut at 0 it is at most the
-        truth on average, except for what looking at returns to allocate episodes adds (see the module ``returns``).
-        ``directed`` is by default as for the clustering.
+        Parameters
+        ----------
+        directed : bool, optional
+            Whether to return regrets [N, M] instead of distances [N, N]; by default as for the clustering.
+        bias : {"corrected", "plug-in"}
+            "plug-in" puts the means in. It is too large on average, since it takes maxima of noisy numbers.
+            "corrected" chooses the largest in one half of the episodes and values it in the other. Before it is cut at
+            0 it is at most the truth on average, except for what looking at returns to allocate episodes adds (see the
+            module ``returns``).
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        InvalidInputError
+            If ``bias`` is another word, or the policies are not the tasks' own and ``directed`` is False.
         """
         if directed is None:
             directed = self.clustering.directed if self.clustering is not None else not self.paired
@@ -125,10 +148,15 @@ class CrossValueEstimate:
         return entry_limits(self.returns, self.bounds, 1.0 - confidence)
 
     def gap(self, *, time_limit: float = 30.0) -> float:
-        """How much cheaper than this one the best clustering can be at most, with ``confidence``.
+        """How much cheaper than this clustering the best one can be at most, with ``confidence``.
 
-        The highest cost this one may have, less a cost that no clustering can beat under the lowest distances
-        (``cost_lower_bound``), both from the same intervals, which hold at once.
+        The highest cost that this one may have, less a cost that no clustering can beat under the lowest distances
+        (``cost_lower_bound``). Both come from the same intervals, which hold at once. ``time_limit`` is in seconds.
+
+        Raises
+        ------
+        InvalidInputError
+            If no clustering was asked for, or one by ``max_radius``.
         """
         found, question = self.clustering, self.question
         if found is None or self.cost_interval is None or question is None or question.max_radius is not None:

@@ -91,7 +91,7 @@ class Returns:
         return out
 
     def spread(self) -> tuple[FloatArray, FloatArray]:
-        """Slopes on the pivot, and the standard deviation of what of an episode's return is not the pivot's, [N, M].
+        """Slopes on the pivot, and the standard deviation of a return less its part of the pivot's, both [N, M].
 
         To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
         """
