@@ -49,8 +49,8 @@ def report(text: str) -> None:
 def small_task(number: int) -> TabularMDP:
     """One of any number of different tasks with 6 states and 3 actions."""
     task = random_mdp(np.random.default_rng([7, number]), n_outcomes=2, horizon=30)
-    task.__setstate__({"name": f"task {number}", "params": {"number": number}})
-    return task
+    arrays = {name: getattr(task, name) for name in ("next_state", "reward", "probability", "terminated", "start")}
+    return TabularMDP(**arrays, gamma=task.gamma, horizon=30, name=f"task {number}", params={"number": number})
 
 
 def surveillance_task(number: int) -> TabularMDP:
