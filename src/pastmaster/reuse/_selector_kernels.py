@@ -118,7 +118,7 @@ def weigh_exp3(arms, beta):
         arms[at.PROBABILITY, i] = arms[at.ACTIVE, i] * (scale * arms[at.WEIGHT, i] + floor)
 
 
-@kernel
+@inlined
 def credit_exp3(arms, memory, beta, x, likelihood):
     """Raise the log-weight of every arm that could have acted as the episode did."""
     n_arms = arms.shape[1]
@@ -188,7 +188,7 @@ def weigh_tsallis(arms, memory, t, reduced, n_arms):
         arms[at.PROBABILITY, i] /= total
 
 
-@kernel
+@inlined
 def credit_tsallis(arms, t, reduced, arm, x, likelihood):
     """Add the estimated loss of every arm: (loss - b) share / chance + b, b = 1/2 where p >= eta^2, else 0."""
     n_arms, eta = arms.shape[1], tsallis_rate(t, reduced)
@@ -217,7 +217,7 @@ def weigh_balancing(arms, memory, settings):
     arms[at.PROBABILITY, c] = 1.0 if learner else 0.0
 
 
-@kernel
+@inlined
 def credit_balancing(arms, t, arm, x, likelihood):
     """As ``credit_tsallis`` among the sources; b is the mean loss of a source's own episodes where p >= 4 v eta^2."""
     c = arms.shape[1] - 1
