@@ -106,27 +106,20 @@ class ClusteringRecord:
 
 
 def cluster(
-    database: Database,
-    place: Place | None = None,
-    *,
-    rng: np.random.Generator,
-    episodes: int | None = None,
-    span: float | None = None,
-    directed: bool = False,
-    method: str = "search",
-    **options: Any,
+    database: Database, place: Place | None = None, *, rng: np.random.Generator, method: str = "search", **options: Any
 ) -> Clustering:
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
     chosen("Repository.cluster", "method", method, METHODS)
+    episodes, span, directed = (options.pop(name, None) for name in ("episodes", "span", "directed"))
     tasks, U = database.read(matrix_of_record)
     if not tasks:
         raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
     if episodes is not None and span is None:
         span = joined_bounds(tasks, database.place).span or 1.0  # where all returns are equal any span will do
-    shared = {"episodes": episodes, "span": span, "directed": directed}
+    shared = {"episodes": episodes, "span": span, "directed": bool(directed)}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked, "Repository.cluster: options") | shared | {"method": method}
-    distance = policy_distance(U, directed=directed, paired=True)
+    distance = policy_distance(U, directed=bool(directed), paired=True)
     found = METHODS[method](distance, rng=rng, **shared, **options)
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt

@@ -295,14 +295,13 @@ class Repository:
         Examples
         --------
         >>> import tempfile
-        >>> import pastmaster
-        >>> task = pastmaster.TabularMDP([[0, 0]], [[4.0, 1.0]], terminated=[[True, True]], gamma=0.5)
-        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
-        ...     number = repository.add(task)
+        >>> from pastmaster import Repository, TabularMDP
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     number = repository.add(TabularMDP([[0]], [[1.0]], terminated=[[True]], gamma=0.5))
         ...     exported = repository.export(f"{folder}/exported")
-        ...     with pastmaster.Repository(f"{folder}/copy.db") as copy:
+        ...     with Repository(f"{folder}/copy.db") as copy:
         ...         print(copy.import_(exported), copy.record(number).value)
-        1 4.0
+        1 1.0
         """
         return archive.export(self.database, Path(folder))
 

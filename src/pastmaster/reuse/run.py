@@ -170,7 +170,7 @@ class TransferRun:
         Returns
         -------
         matplotlib.figure.Figure
-            Save it with ``.savefig(path)``.
+            The picture; ``.savefig(path)`` writes it to a file.
         """
         figure, (above, below) = figures.new_figure(8, 7, nrows=2, sharex=True)
         draw_curves(above, {"mean return": self}, optimum)

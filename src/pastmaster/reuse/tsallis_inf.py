@@ -34,10 +34,8 @@ class TsallisINF(Selector):
 
     Parameters
     ----------
-    n_sources : int
-        The number of source policies, c. Arm c is the learner.
-    episodes : int, optional
-        The number of episodes that ``regret_guarantee`` is about; it changes nothing else.
+    n_sources, episodes
+        As for `RegretBalancing`.
     estimator : {"reduced-variance", "importance-weighted"}
         How losses are estimated; see above.
     bounds, elimination, delta, check_every, clip, rng

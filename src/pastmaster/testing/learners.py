@@ -46,12 +46,12 @@ def check_learner(
     steps : int
         The number of steps that are learned from.
     seed : int
-        The seed of the learner and of the steps.
+        Seeds the learner and the steps.
 
     Raises
     ------
     ContractError
-        What is wrong, and the likely cause.
+        If the learner breaks one of these rules. The message names the symptom and the likely cause.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def check_policy(
     Raises
     ------
     ContractError
-        What is wrong, and the likely cause.
+        The action or the difference that was found, and its likely cause.
 
     Examples
     --------

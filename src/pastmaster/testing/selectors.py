@@ -36,12 +36,12 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     episodes : int
         The number of episodes of a run.
     seed : int
-        The seed of the selectors and of the returns.
+        Seeds the selectors and the returns.
 
     Raises
     ------
     ContractError
-        What is wrong, and the likely cause.
+        The first rule that a selector breaks, with what is probably behind it.
 
     Examples
     --------

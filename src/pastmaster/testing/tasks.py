@@ -46,7 +46,7 @@ def check_task(task: TabularMDP | GymTask, *, episodes: int = 3, seed: int = 0) 
     Raises
     ------
     ContractError
-        What is wrong, and the likely cause.
+        If the environment breaks its contract: what it did, and what to look for.
 
     Examples
     --------
