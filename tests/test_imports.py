@@ -62,7 +62,7 @@ def test_the_rule_sees_every_way_of_importing():
 def test_kernels_need_only_the_decorator():
     for path in sorted(PACKAGE.rglob("_*kernels.py")):
         room = path.parent.name
-        allowed = {"arrays", "compiled", room} | ({"solving"} if room in ("values", "clustering") else set())
+        allowed = {"arrays", "compiled", room} | ({"solving"} if room == "values" else set())
         assert imported(path.read_text()) <= allowed, path
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastmaster.clustering._kernels import overwrite
 from pastmaster.compiled import kernel
-from pastmaster.solving._kernels import overwrite
 
 
 @kernel

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastmaster.clustering._kernels import WORST, bring_forward, cost_of, make_move, try_move
+from pastmaster.clustering._kernels import WORST, bring_forward, cost_of, make_move, overwrite, try_move
 from pastmaster.compiled import inlined, kernel
-from pastmaster.solving._kernels import overwrite
 
 
 @inlined

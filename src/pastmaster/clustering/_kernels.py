@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.compiled import inlined, kernel
-from pastmaster.solving._kernels import overwrite
 
 AVERAGE, WORST, MAX_DIAMETER = 0, 1, 2
 
@@ -69,6 +68,13 @@ def new_move(n_tasks: int, n_columns: int) -> Move:
     """Room to work out a move."""
     width = max(n_tasks, n_columns)
     return Move(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
+
+
+@kernel
+def overwrite(target, source):
+    """target[:] = source; the loop compiles fifty times as fast as that line."""
+    for i in range(len(target)):
+        target[i] = source[i]
 
 
 @kernel

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pastmaster.clustering._chain_kernels import cost_after
-from pastmaster.clustering._kernels import bring_forward, cost_of, fill, make_move
+from pastmaster.clustering._kernels import bring_forward, cost_of, fill, make_move, overwrite
 from pastmaster.compiled import kernel
-from pastmaster.solving._kernels import overwrite
 
 
 @kernel

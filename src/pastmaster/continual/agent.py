@@ -23,10 +23,9 @@ from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import checked_rng
 from pastmaster.repository import Repository, StoredRun, Stream
 from pastmaster.repository.clusterings import checked_options
-from pastmaster.repository.records import Task
 from pastmaster.repository.streams import Sources
 from pastmaster.reuse import transfer
-from pastmaster.tasks import GymTask, TabularMDP
+from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 

@@ -13,10 +13,7 @@ from pastmaster.arrays import Array, BoolArray, FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import Policy, stacked
 from pastmaster.policies.batch import is_random
-from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.tabular import TabularMDP
-
-Task = TabularMDP | GymTask
+from pastmaster.tasks import GymTask, Task
 
 
 class Episode(NamedTuple):

@@ -22,7 +22,6 @@ from pastmaster.checks import chosen, listed, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import Problem
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.acting import Task
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
 from pastmaster.estimation.intervals import entry_limits
 from pastmaster.estimation.means import certain_values, fitting_policy, is_certain
@@ -32,6 +31,7 @@ from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import checked_rng
 from pastmaster.policies import Policy, as_policy
+from pastmaster.tasks import Task
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent

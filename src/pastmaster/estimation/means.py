@@ -14,11 +14,10 @@ import numpy as np
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.acting import Task
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.policy import checked_policy
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import cross_values
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.acting import Task
 from pastmaster.estimation.returns import Returns
+from pastmaster.tasks import Task
 from pastmaster.values.bounds import checked_bounds, task_bounds
 
 CALLER = "estimate_cross_values"

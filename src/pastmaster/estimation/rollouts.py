@@ -23,13 +23,12 @@ import numpy as np
 from pastmaster.arrays import FloatArray, sealed
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
-from pastmaster.estimation.acting import Actors, Episode, LaneActions, Task, policy_edges
+from pastmaster.estimation.acting import Actors, Episode, LaneActions, policy_edges
 from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, is_random
+from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.guard import Watch, finite_reward, watched
-from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.simulated import simulated
-from pastmaster.tasks.tabular import TabularMDP
 
 SINGLE_LANES = 32  # environments stepped one by one, side by side: enough that a policy acts on batches
 KEPT_NUMBERS = 2**22  # random numbers of a model's episodes that are kept at once

@@ -12,11 +12,11 @@ import numpy as np
 from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, LongArray
 from pastmaster.errors import InvalidInputError
-from pastmaster.estimation.acting import Task
 from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy
 from pastmaster.policies.convert import data_of
+from pastmaster.tasks import Task
 from pastmaster.tasks.identity import task_data
 
 LARGEST_PIECE = 1024  # episodes that one worker runs at a time, at most: some 0.1 s to some seconds

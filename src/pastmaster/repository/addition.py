@@ -18,10 +18,10 @@ from pastmaster.repository.arrays import pack
 from pastmaster.repository.database import Work
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Contents, evaluation_seed
-from pastmaster.repository.records import Task
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
 from pastmaster.repository.worth import Valued, Vector, Worth, best, read_matrix, vector_arrays
 from pastmaster.solving import solve
+from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import task_bounds
 

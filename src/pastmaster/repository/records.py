@@ -19,11 +19,10 @@ from pastmaster.estimation import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
-from pastmaster.tasks import GymTask
-from pastmaster.tasks.tabular import TabularMDP, model_arrays, task_from_arrays
+from pastmaster.tasks import GymTask, Task
+from pastmaster.tasks.tabular import model_arrays, task_from_arrays
 from pastmaster.values import Bounds
 
-Task = TabularMDP | GymTask
 Stored = Any
 """A policy as a repository returns it: an array, or a ``NetworkPolicy``."""
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task

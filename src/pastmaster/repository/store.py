@@ -25,11 +25,12 @@ from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
 from pastmaster.repository.memory import Contents, Lazy
-from pastmaster.repository.records import Stored, Task, TaskRecord, joined_bounds
+from pastmaster.repository.records import Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import TransferRun
+from pastmaster.tasks import Task
 from pastmaster.values import Bounds
 
 

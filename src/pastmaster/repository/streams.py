@@ -18,10 +18,11 @@ from pastmaster.repository.addition import DEFAULT_EPISODES, Addition
 from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, at, cluster, source_ids
 from pastmaster.repository.database import Database
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.records import Stored, Task, task_row
+from pastmaster.repository.records import Stored, task_row
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.repository.worth import distinct_policies
 from pastmaster.reuse import QLearning, TransferRun
+from pastmaster.tasks import Task
 
 Sources = Literal["clusters", "all", "none"]
 

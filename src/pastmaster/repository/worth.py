@@ -13,7 +13,8 @@ from pastmaster.arrays import Array, FloatArray
 from pastmaster.errors import DamagedError
 from pastmaster.estimation import estimate_values
 from pastmaster.repository import rows
-from pastmaster.repository.records import Stored, Task, TaskRecord
+from pastmaster.repository.records import Stored, TaskRecord
+from pastmaster.tasks import Task
 from pastmaster.values import cross_values
 
 BETTER = 1e-9  # relative: what differs by less is rounding

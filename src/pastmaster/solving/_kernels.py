@@ -19,13 +19,6 @@ SETTLED = 0.05  # relative change of a sweep at which policy iteration takes ove
 DIRECT_LIMIT = 2000  # elimination holds a square matrix: 32 MB at this many states
 
 
-@kernel
-def overwrite(target, source):
-    """target[:] = source; the loop compiles fifty times as fast as that line."""
-    for i in range(len(target)):
-        target[i] = source[i]
-
-
 @inlined
 def backup(reward, next_state, weight, value, s, a):
     """Q(s, a) under ``value``."""

@@ -4,4 +4,6 @@ from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv
 
-__all__ = ["GymTask", "TabularEnv", "TabularMDP"]
+Task = TabularMDP | GymTask
+
+__all__ = ["GymTask", "TabularEnv", "TabularMDP", "Task"]
