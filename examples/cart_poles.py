@@ -99,7 +99,8 @@ def main() -> None:
 
     # A drawer full of policies
     tasks, new = cart_pole.family(n, rng=rng), cart_pole.family(n_new, rng=rng)
-    policies, own = (trained(some, chosen.out / f"policies-{steps}-steps", steps) for some in (tasks, new))
+    policies = trained(tasks + new, chosen.out / f"policies-{steps}-steps", steps)
+    policies, own = policies[:n], policies[n:]
 
     # Which are worth keeping? Try them on every variant, most often where that can change the answer.
     estimate = pastmaster.estimate_cross_values(
@@ -120,7 +121,8 @@ def main() -> None:
         "DQN", policy_kwargs={"net_arch": [256, 256]}, learning_rate=2.3e-3, learning_starts=1000, train_freq=256,
         batch_size=64, gradient_steps=128, target_update_interval=10, exploration_steps=8000, exploration_final_eps=0.04
     )  # fmt: skip
-    settings = {"episodes": episodes, "selector": "regret-balancing", "learner": learner, "trials": trials, "n_jobs": 2}
+    settings = {"episodes": episodes, "selector": "regret-balancing", "learner": learner}
+    settings |= {"trials": trials, "n_jobs": trials}
     tried = pastmaster.estimate_cross_values(new, own, rng=rng, budget=50 * n_new**2, allocation="uniform")
     shares, firsts = {}, {}
     for i, task in enumerate(new):

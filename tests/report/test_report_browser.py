@@ -16,7 +16,11 @@ from pastmaster.report import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at"),
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.long(10),
+]
 KINDS = ("curves", "map", "distance", "shares")
 DRAWN = ".plot .main-svg"
 NAME = f"{HOSTILE}<b>x</b>"  # plotly would set the x in bold
@@ -32,7 +36,7 @@ def page_file(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=240_000)
         yield started
         started.close()
 
@@ -44,6 +48,7 @@ def opened(browser, page_file) -> Iterator:
 
     def open_page(file=page_file, **settings):
         context = browser.new_context(**({"viewport": {"width": 1100, "height": 900}} | settings))
+        context.set_default_timeout(240_000)  # milliseconds: a busy machine takes its time
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))

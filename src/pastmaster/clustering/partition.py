@@ -184,7 +184,15 @@ class Clustering:
 
 
 class Assignment(NamedTuple):
-    """For each new task: the cell it belongs to, and what it would lose under that cell's policy."""
+    """Where new tasks belong, as ``assign`` finds it.
+
+    Attributes
+    ----------
+    cells : array
+        For each new task, the cell it belongs to.
+    losses : array
+        What it would lose under that cell's policy.
+    """
 
     cells: LongArray
     losses: FloatArray
