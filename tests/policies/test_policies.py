@@ -95,12 +95,12 @@ def test_a_table_of_probabilities_draws_by_the_uniform_number():
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_random_tables_draw_as_the_compiled_episodes_do(seed, n_actions):
-    from pastmaster.reuse._episode_kernels import draw_action
+    from pastmaster.reuse._selector_kernels import draw
 
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.full(n_actions, 0.3), size=4)
     table, states, uniforms = TablePolicy(chances), rng.integers(4, size=50), rng.random(50)
-    wanted = [draw_action(table.table[s], u) for s, u in zip(states, uniforms, strict=True)]
+    wanted = [draw(table.table[s], u) for s, u in zip(states, uniforms, strict=True)]
     assert table.act(states, uniforms).tolist() == wanted
 
 

@@ -41,7 +41,7 @@ def payoff(kind, mean, rng):
 @njit
 def ends(arms, i, log_level, shrink):
     """Both ends; with ``shrink`` other than 1 of a width divided by it, before the high end is cut off at 1."""
-    low, high = evidence.low_end(arms, i, log_level), evidence.high_end(arms, i, log_level)
+    low, high = evidence.confidence_ends(arms, i, log_level)
     if shrink != 1.0:
         middle = arms[layout.WEIGHTED, i] / arms[layout.SLOPE, i]
         width = (middle - low) / shrink

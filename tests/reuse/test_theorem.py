@@ -31,6 +31,7 @@ from pastmaster import (
 )
 from pastmaster.reuse import _episode_kernels as episodes, _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.episodes import PlainEpisodes, Trial
+from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.sources import source_arrays
 from pastmaster.tasks.simulated import simulated
 
@@ -333,8 +334,9 @@ def compiled_rounds(
 
 def plain_rounds(task, learner, selector, share, n, seed):
     """The same by ask, the plain episode loop and tell."""
-    trial = Trial(selector, learner, learner.rng, False, share, seed, np.empty(0), np.empty(0, np.int32))
-    engine = PlainEpisodes(task.to_gymnasium(), SOURCES, trial, task.gamma, task.horizon)
+    problem = Problem(task, SOURCES, QLearning(), None, None, share)
+    trial = Trial(problem, selector, learner, learner.rng, seed, np.empty(0), np.empty(0, np.int32))
+    engine = PlainEpisodes(task.to_gymnasium(), trial)
     saved_arms, saved_memory, saved_Q = selector._arms.copy(), selector._memory.copy(), learner.Q.copy()
     ran, x, likelihoods, scores = np.empty(n, int), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
     for r in range(n):

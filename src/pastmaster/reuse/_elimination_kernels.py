@@ -42,19 +42,12 @@ def payoff_variance(arms, i):
 
 
 @kernel
-def low_end(arms, i, log_level):
-    """The lower end of a source's confidence sequence."""
-    if arms[at.SLOPE, i] == 0.0:
-        return 0.0
-    return (arms[at.WEIGHTED, i] - log_level - arms[at.CHARGE, i]) / arms[at.SLOPE, i]
-
-
-@kernel
-def high_end(arms, i, log_level):
-    """The upper end of a source's confidence sequence, at most 1, as payoffs are."""
-    if arms[at.SLOPE, i] == 0.0:
-        return 1.0
-    return min(1.0, (arms[at.WEIGHTED, i] + log_level + arms[at.CHARGE, i]) / arms[at.SLOPE, i])
+def confidence_ends(arms, i, log_level):
+    """Both ends of a source's confidence sequence; the high one is at most 1, as payoffs are."""
+    slope, weighted, charge = arms[at.SLOPE, i], arms[at.WEIGHTED, i], arms[at.CHARGE, i]
+    if slope == 0.0:
+        return 0.0, 1.0
+    return (weighted - log_level - charge) / slope, min(1.0, (weighted + log_level + charge) / slope)
 
 
 @kernel
@@ -82,7 +75,7 @@ def eliminate(arms, settings, t):
     for k in range(c):
         if known(arms, k):
             # a low end is never above its own high end
-            worse = best > high_end(arms, k, level) if anytime else beaten(arms, k, best, level, t)
+            worse = best > confidence_ends(arms, k, level)[1] if anytime else beaten(arms, k, best, level, t)
             if worse:
                 arms[at.ACTIVE, k], arms[at.DROPPED, k] = 0.0, t
                 dropped = True
@@ -95,7 +88,7 @@ def leading_low_end(arms, level):
     best = -np.inf
     for j in range(arms.shape[1] - 1):
         if known(arms, j):
-            best = max(best, low_end(arms, j, level))
+            best = max(best, confidence_ends(arms, j, level)[0])
     return best
 
 

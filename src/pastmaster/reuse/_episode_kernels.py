@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.compiled import inlined, kernel
-from pastmaster.reuse._selector_kernels import choose, record
+from pastmaster.reuse._selector_kernels import choose, draw, record
 
 TINY = 2.0**-500  # where all likelihoods are below it they are raised alike: only their ratios matter
 
@@ -48,19 +48,6 @@ def outcome(reach, u):
     return k
 
 
-@kernel
-def draw_action(chances, u):
-    """An action drawn by one uniform number; the last possible one where rounding leaves a gap at the top."""
-    reached, last = 0.0, 0
-    for a in range(len(chances)):
-        if chances[a] > 0.0:
-            last = a
-            reached += chances[a]
-            if u < reached:
-                break
-    return last
-
-
 @inlined
 def one_of_best(Q, s, best, ties, first, epsilon, u):
     """The greedy action that a uniform number from epsilon on decides, of so many ties from ``first`` on."""
@@ -74,32 +61,33 @@ def one_of_best(Q, s, best, ties, first, epsilon, u):
     return action
 
 
+@inlined
+def best_actions(Q, s):
+    """The largest Q(s, a), how many actions have it, and the first of them."""
+    best, ties, first = Q[s, 0], 1, 0
+    for a in range(1, Q.shape[1]):
+        if Q[s, a] > best:
+            best, ties, first = Q[s, a], 1, a
+        elif Q[s, a] == best:
+            ties += 1
+    return best, ties, first
+
+
 @kernel
 def epsilon_greedy(Q, s, epsilon, u):
     """One uniform number decides all: explore or not, and which action, or which of the best."""
     n_actions = Q.shape[1]
     if u < epsilon:
         return min(int(u / epsilon * n_actions), n_actions - 1)
-    best, ties, first = Q[s, 0], 1, 0
-    for a in range(1, n_actions):
-        if Q[s, a] > best:
-            best, ties, first = Q[s, a], 1, a
-        elif Q[s, a] == best:
-            ties += 1
+    best, ties, first = best_actions(Q, s)
     return one_of_best(Q, s, best, ties, first, epsilon, u)
 
 
 @kernel
 def action_likelihood(Q, s, epsilon, action):
     """How likely ``epsilon_greedy`` is to take the action."""
-    n_actions = Q.shape[1]
-    best, ties = Q[s, 0], 1
-    for a in range(1, n_actions):
-        if Q[s, a] > best:
-            best, ties = Q[s, a], 1
-        elif Q[s, a] == best:
-            ties += 1
-    return epsilon / n_actions + ((1.0 - epsilon) / ties if Q[s, action] == best else 0.0)
+    best, ties, _ = best_actions(Q, s)
+    return epsilon / Q.shape[1] + ((1.0 - epsilon) / ties if Q[s, action] == best else 0.0)
 
 
 @kernel
@@ -238,7 +226,7 @@ def episode(task, sources, learner, arm, every, share, mixing, psi, upsilon, buf
         elif sources.mixed[arm] < 0:
             action = np.int64(sources.actions[arm, s])
         else:
-            action = draw_action(sources.chances[sources.mixed[arm], s], learner_rng.random())
+            action = draw(sources.chances[sources.mixed[arm], s], learner_rng.random())
         psi *= upsilon
         if share:
             chance = action_likelihood(learner.Q, s, epsilon, action)

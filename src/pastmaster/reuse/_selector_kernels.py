@@ -34,7 +34,7 @@ def choose(arms, memory, settings, u):
         weigh_exp3(arms, settings[at.BETA])
     else:
         weigh(arms, memory, settings)
-    arm = draw(arms, u)
+    arm = draw(arms[at.PROBABILITY], u)
     memory[at.PENDING] = arm
     return arm
 
@@ -52,7 +52,8 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
             if settings[at.CLIP] == 0.0:
                 return False
             memory[at.CLIPPED] += 1.0
-        x = min(max(normalised(episode_return, settings[at.LOWER], settings[at.UPPER]), 0.0), 1.0)
+        span = settings[at.UPPER] - settings[at.LOWER]
+        x = min(max((episode_return - settings[at.LOWER]) / span, 0.0), 1.0)
     if rule == at.EXP3 and len(likelihood) == 0:  # ``credit`` and ``reweigh`` written out: their calls cost a fifth
         arms[at.LOG_WEIGHT, arm] += settings[at.BETA] * (x / arms[at.PROBABILITY, arm]) / arms.shape[1]
         if arms[at.LOG_WEIGHT, arm] > memory[at.SHIFT] + SHIFT_LIMIT:
@@ -261,22 +262,16 @@ def shared_chance(arms, likelihood, n_arms):
 
 
 @inlined
-def draw(arms, u):
-    """The arm that a uniform number falls on; the last possible one where rounding leaves a gap at the top."""
-    reached, last = 0.0, arms.shape[1] - 1
-    for i in range(arms.shape[1]):
-        if arms[at.PROBABILITY, i] > 0.0:
+def draw(chances, u):
+    """Where a uniform number falls among probabilities; the last possible place if rounding leaves a gap at the top."""
+    reached, last = 0.0, 0
+    for i in range(len(chances)):
+        if chances[i] > 0.0:
             last = i
-            reached += arms[at.PROBABILITY, i]
+            reached += chances[i]
             if u < reached:
                 break
     return last
-
-
-@inlined
-def normalised(episode_return, lower, upper):
-    """x = (return - lower) / (upper - lower), which lies in [0, 1] for a return within the bounds."""
-    return (episode_return - lower) / (upper - lower)
 
 
 @kernel

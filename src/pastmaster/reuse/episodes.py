@@ -7,34 +7,29 @@ and the learner's (all actions drawn at random). On a tabular task they give the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from pastmaster import parallel
 from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.reuse import _episode_kernels as kernels
+from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
-from pastmaster.reuse.q_learning import QLearner
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.sources import acting
-from pastmaster.tasks.simulated import SimulatedTask
-from pastmaster.tasks.tabular import TabularMDP
-
-FOREVER = 2**62
 
 
 @dataclass
 class Trial:
-    """One run of T episodes: who chooses, who learns and from whom, and the returns and arms so far."""
+    """One run of T episodes: who chooses, who learns, and the returns and arms so far."""
 
+    problem: Problem
     selector: Selector | BroughtSelector
     learner: Any
     rng: np.random.Generator
-    every: bool
-    share: bool
     seed: int
     returns: FloatArray
     arms: IntArray
@@ -43,18 +38,17 @@ class Trial:
 class CompiledEpisodes:
     """Episodes of a tabular task by arrays of policies, compiled."""
 
-    def __init__(self, task: TabularMDP, arrays: SimulatedTask, sources: kernels.Sources, trial: Trial) -> None:
-        self.task, self.sources, self.trial = arrays, sources, trial
-        self.n_sources = len(sources.mixed)
-        learner: QLearner = trial.learner
+    def __init__(self, trial: Trial) -> None:
+        self.trial, problem, learner = trial, trial.problem, trial.learner
+        self.task, self.sources = problem.arrays
         self.learner = kernels.Learner(learner.Q, learner.visits, learner.steps, learner.epsilons, learner.own_episodes)
         self.rng, _ = gym.utils.seeding.np_random(trial.seed)
         self.uniforms: FloatArray | None = None
         # a source's return in such a task is the same every time, unless the learner learns from it or acts too
-        fixed = task.is_deterministic and len(task.start_states) == 1
-        watched = trial.every or trial.share or trial.selector.mixes
-        self.constant = np.full(self.n_sources, np.nan) if fixed and not watched else np.empty(0)
-        n_arms = self.n_sources + 1
+        fixed = problem.task.is_deterministic and len(problem.task.start_states) == 1
+        watched = problem.every or problem.share or trial.selector.mixes
+        self.constant = np.full(len(problem.sources), np.nan) if fixed and not watched else np.empty(0)
+        n_arms = len(problem.sources) + 1
         self.buffers = kernels.Buffers(
             np.ones(n_arms), np.empty(n_arms, np.int64), np.empty(256, np.int64), np.empty(256)
         )
@@ -67,7 +61,7 @@ class CompiledEpisodes:
             self.uniforms = selector._rng.random(len(trial.returns))  # all that its asks would draw
         stopped: int = kernels.play(
             self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
-            trial.every, trial.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
+            trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
             self.uniforms, self.rng, trial.rng, first, trial.returns, trial.arms,
         )  # fmt: skip
         return stopped
@@ -76,24 +70,23 @@ class CompiledEpisodes:
 class PlainEpisodes:
     """Episodes of any Gymnasium environment by arrays or callables, in plain Python."""
 
-    def __init__(self, env: gym.Env[Any, Any], sources: list[Any], trial: Trial, gamma: float, horizon: int) -> None:
-        self.env, self.sources, self.trial = env, sources, trial
-        self.gamma, self.horizon = gamma, horizon
+    def __init__(self, env: gym.Env[Any, Any], trial: Trial, progress: bool = False) -> None:
+        self.env, self.trial, self.progress = env, trial, progress
+        self.sources = trial.problem.sources
         self.seed: int | None = trial.seed
-        self.source_actions = [acting(source, trial.rng) for source in sources]
-        self.end_own_episode = end_of_own_episode(trial.learner)
-        self.track: Callable[[range], Iterable[int]] = iter  # a progress bar may be put here
+        self.source_actions = [acting(source, trial.rng) for source in self.sources]
 
     def play(self, first: int) -> int:
         """Run episodes from ``first`` on; returns the one whose return cannot be told, or their number."""
         trial, selector = self.trial, self.trial.selector
-        for t in self.track(range(first, len(trial.returns))):
+        episodes = range(first, len(trial.returns))
+        for t in parallel.tracked(episodes, len(episodes), self.progress, "transfer"):
             arm = selector.ask()
             total, likelihood = self.episode(arm)
             trial.returns[t], trial.arms[t] = total, arm
             if not math.isfinite(total) or selector.refuses(total):
                 return t
-            if trial.share:
+            if trial.problem.share:
                 selector.tell(arm, total, likelihood)
             else:
                 selector.tell(arm, total)
@@ -111,16 +104,16 @@ class PlainEpisodes:
 
     def episode(self, arm: int) -> tuple[float, FloatArray]:
         """One episode of an arm: its discounted return, and how likely each arm would have been to act so."""
-        trial, learner = self.trial, self.trial.learner
-        own, mixing, share = arm == len(self.sources), trial.selector.mixes, trial.share
+        trial, learner, problem = self.trial, self.trial.learner, self.trial.problem
+        own, mixing, share = arm == len(self.sources), trial.selector.mixes, problem.share
         psi, upsilon = trial.selector.reuse if mixing else (1.0, 1.0)
-        learning = own or trial.every or share or mixing
-        undoing = share and not (own or trial.every)
+        learning = own or problem.every or share or mixing
+        undoing = share and not (own or problem.every)
         likelihood, changes = np.ones(len(self.sources) + 1), []
         total, discount, step, over = 0.0, 1.0, 0, False
         observation, _ = self.env.reset(seed=self.seed)
         self.seed = None  # the first reset seeds the environment's own stream
-        while not over and step < self.horizon:
+        while not over and step < problem.horizon:
             if own:
                 action = learner.act(observation, 0.0) if mixing else learner.act(observation)
             elif mixing and not trial.rng.random() < psi:
@@ -132,7 +125,7 @@ class PlainEpisodes:
                 self.update_likelihood(likelihood, observation, action)
             following, reward, terminated, truncated, _ = self.env.step(action)
             total += discount * float(reward)
-            discount *= self.gamma
+            discount *= problem.gamma
             if learning:
                 if undoing:
                     changes.append((observation, action, learner.Q[observation, action]))
@@ -142,7 +135,7 @@ class PlainEpisodes:
         if undoing:
             learner.unlearn(changes)
         if own:
-            self.end_own_episode()
+            end_of_own_episode(learner)
         return total, likelihood
 
     def update_likelihood(self, likelihood: FloatArray, observation: Any, action: Any) -> None:

@@ -126,7 +126,6 @@ def transfer(
     declared, bounds_from = _chosen_bounds(problem, bounds)
     shown = progress and trials == 1 and backend in (None, "threads")
     plan = Plan(problem, selector, declared, bounds_from, episodes, on_violation, shown)
-    plan.check_selector()
     fresh = plan.make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
     backend = _chosen_backend(plan, fresh, trials, n_jobs, backend)
     folder = None if save is None else parallel.saving_folder("transfer", save)

@@ -17,8 +17,7 @@ from pastmaster.policies.batch import is_random
 from pastmaster.policies.policy import checked_policy
 from pastmaster.policies.sb3_live import is_model
 from pastmaster.reuse import _episode_kernels as kernels
-from pastmaster.reuse.episodes import FOREVER
-from pastmaster.reuse.protocols import LearnerSettings
+from pastmaster.reuse.protocols import LearnerSettings, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.sources import as_source, source_arrays
 from pastmaster.tasks.guard import Watch
@@ -30,6 +29,7 @@ from pastmaster.tasks.spaces import discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values._kernels import states_met
 
+FOREVER = 2**62  # the horizon of a task without one
 Environment = gym.Env[Any, Any] | str | Callable[[], gym.Env[Any, Any]]
 
 
@@ -48,11 +48,13 @@ class Problem:
                 f"transfer: learner is {settings!r}, must be a QLearning(), or an object with a method start"
             )
         self.task, self.settings, self.share = task, settings, share
+        self.every = learns_from_every(settings)
         self.tabular = isinstance(task, TabularMDP)
         self.spec: gym.envs.registration.EnvSpec | None = None
         self.shared_environment = isinstance(task, gym.Env)
+        gamma, horizon = self._own_setting("gamma", gamma), self._own_setting("horizon", horizon)
         if self.tabular:
-            self._take_task(gamma, horizon)
+            self._take_task(horizon)
         else:
             self._take_environment(gamma, horizon)
         self.n_states, self.n_actions = discrete_size(self.observations), discrete_size(self.actions)
@@ -67,10 +69,8 @@ class Problem:
             )
         self.sources = [self._checked_source(source, i) for i, source in enumerate(sources)]
 
-    def _take_task(self, gamma: float | None, horizon: int | None) -> None:
+    def _take_task(self, horizon: int | None) -> None:
         task: TabularMDP = self.task
-        self._own_setting("gamma", gamma)
-        horizon = self._own_setting("horizon", horizon)
         steps = optional_whole("transfer", "horizon", horizon)
         if steps is None and (endless := endless_states(task)).any():
             raise InvalidInputError(
@@ -93,7 +93,6 @@ class Problem:
         return own
 
     def _take_environment(self, gamma: float | None, horizon: int | None) -> None:
-        gamma, horizon = self._own_setting("gamma", gamma), self._own_setting("horizon", horizon)
         if gamma is None:
             raise InvalidInputError("transfer: gamma is None, must be given for a Gymnasium environment")
         self.gamma = within("transfer", "gamma", gamma, 0.0, 1.0)

@@ -5,7 +5,6 @@ The protocols hold what is required, and list what is optional. Optional members
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -122,10 +121,9 @@ def learns_from_every(settings: LearnerSettings) -> bool:
     return bool(getattr(settings, "learn_from", "own") == "every")
 
 
-def end_of_own_episode(learner: Learner) -> Callable[[], None]:
-    """The function to call after each of the learner's own episodes."""
-    end: Callable[[], None] = getattr(learner, "end_own_episode", lambda: None)
-    return end
+def end_of_own_episode(learner: Learner) -> None:
+    """Tell the learner, if it wants to know, that an episode of its own is over."""
+    getattr(learner, "end_own_episode", lambda: None)()
 
 
 def policy_to_keep(learner: Learner) -> Any:

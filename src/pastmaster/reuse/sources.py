@@ -11,7 +11,8 @@ import numpy as np
 from pastmaster.arrays import Array, sealed
 from pastmaster.policies import FunctionPolicy, Policy, TablePolicy, as_policy
 from pastmaster.policies.batch import action_of
-from pastmaster.reuse import _episode_kernels as kernels
+from pastmaster.reuse._episode_kernels import Sources
+from pastmaster.reuse._selector_kernels import draw
 from pastmaster.tasks.tabular import TabularMDP
 
 
@@ -38,11 +39,11 @@ def _looked_up(actions: Array, state: Any) -> int:
 
 
 def _drawn(chances: Array, rng: np.random.Generator, state: Any) -> int:
-    action: int = kernels.draw_action(chances[state], rng.random())
+    action: int = draw(chances[state], rng.random())
     return action
 
 
-def source_arrays(sources: list[Array], task: TabularMDP) -> kernels.Sources:
+def source_arrays(sources: list[Array], task: TabularMDP) -> Sources:
     """Source policies as the compiled episodes read them."""
     actions = np.zeros((len(sources), task.n_states), np.int32)
     mixed = np.full(len(sources), -1, np.int32)
@@ -54,4 +55,4 @@ def source_arrays(sources: list[Array], task: TabularMDP) -> kernels.Sources:
             mixed[i] = len(chances)
             chances.append(policy)
     stacked = np.array(chances).reshape(len(chances), task.n_states, task.n_actions)
-    return kernels.Sources(sealed(actions), sealed(mixed), sealed(stacked))
+    return Sources(sealed(actions), sealed(mixed), sealed(stacked))

@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pastmaster import parallel
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
 from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
 from pastmaster.reuse.problem import Problem
-from pastmaster.reuse.protocols import BroughtSelector, adapted, learns_from_every
+from pastmaster.reuse.protocols import BroughtSelector, adapted
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TrialResult
@@ -32,7 +31,6 @@ CALL = "selector(n_sources, episodes, bounds=..., rng=...)"
 DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
 
 OnViolation = Literal["raise", "widen", "clip"]
-Engine = CompiledEpisodes | PlainEpisodes
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Plan:
         """What makes a selector: the class of a name, or what was given."""
         return SELECTORS[self.selector] if isinstance(self.selector, str) else self.selector
 
-    def check_selector(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse what cannot make a selector."""
         if isinstance(self.selector, str):
             if self.selector not in SELECTORS:
@@ -113,23 +111,19 @@ class TrialRun:
         self.bounds = None if plan.running else plan.bounds
         self.begun, self.widened = 0, 0  # the episode at which the last selector began; restarts
         self.trial = Trial(
+            problem,
             self._selector(plan.episodes, plan.bounds),
             problem.settings.start(problem.observations, problem.actions, problem.gamma, learner_rng),
             learner_rng,
-            learns_from_every(problem.settings),
-            problem.share,
             int(environment_rng.integers(2**31)),
             np.empty(plan.episodes),
             np.empty(plan.episodes, np.int32),
         )
-        self.engine: Engine
+        self.engine: CompiledEpisodes | PlainEpisodes
         if plan.compiles(self.trial.selector):
-            self.engine = CompiledEpisodes(problem.task, *problem.arrays, self.trial)
+            self.engine = CompiledEpisodes(self.trial)
         else:
-            env = problem.environment(watch)
-            self.engine = PlainEpisodes(env, problem.sources, self.trial, problem.gamma, problem.horizon)
-            if plan.progress:
-                self.engine.track = lambda steps: parallel.tracked(steps, len(steps), True, "transfer")
+            self.engine = PlainEpisodes(problem.environment(watch), self.trial, plan.progress)
 
     def _selector(self, episodes: int, bounds: Bounds | None) -> Selector | BroughtSelector:
         """A fresh selector that clips if it is to."""
