@@ -156,12 +156,12 @@ def test_the_integer_program_bounds_each_number_of_cells_on_any_scale(rng, scale
         drawn = reference.random_directed(rng, 5, 4) if directed else reference.random_symmetric(rng, 5)
         pairs = [(j, r) for j in range(drawn.shape[1]) for r in np.unique(drawn[:, j])]
         centre, radius = np.array([j for j, _ in pairs]), scale * np.array([r for _, r in pairs])
-        members = [np.flatnonzero(drawn[:, j] <= r) for j, r in pairs]
+        problem = Question(directed=directed).about("test", scale * drawn)
         for c in range(1, 6):
             reaches = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) < c]
             exactly = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) == c - 1]
             least = 5 * scale * min(reaches if directed else exactly)  # directed: a pair may be chosen and not used
-            bound, labels = pair_program(centre, radius, members, 5, c, not directed, 10.0)
+            bound, labels = pair_program(problem, centre, radius, c, 10.0)
             assert bound <= least * (1 + 1e-6)
             assert bound >= least * (1 - 1e-5)
             assert labels is not None

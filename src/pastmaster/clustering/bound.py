@@ -29,10 +29,9 @@ import numpy.typing as npt
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import within
 from pastmaster.clustering import _bound_kernels as kernels
-from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.clustering.programs import pair_program
-from pastmaster.clustering.question import Problem, Question
+from pastmaster.clustering.question import Problem, priced
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
@@ -47,10 +46,8 @@ class LowerBound:
 
     Attributes
     ----------
-    value : float
-        No clustering costs less.
-    possible_c : tuple of int
-        The numbers of cells that are not ruled out.
+    value, possible_c : float, tuple of int
+        No clustering costs less; the numbers of cells that are not ruled out.
     by_c : ndarray
         by_c[c] bounds clusterings into c cells [N + 1]; by_c[0] is infinite.
     cost, labels
@@ -74,14 +71,9 @@ class LowerBound:
 
 
 def cost_lower_bound(
-    distance: npt.ArrayLike,
-    *,
-    episodes: float,
-    span: float,
-    directed: bool = False,
-    labels: npt.ArrayLike | None = None,
-    time_limit: float = 30.0,
-) -> LowerBound:
+    distance: npt.ArrayLike, *, episodes: float, span: float, directed: bool = False,
+    labels: npt.ArrayLike | None = None, time_limit: float = 30.0,
+) -> LowerBound:  # fmt: skip
     """Bound the cost (kind "average") of every clustering from below.
 
     Parameters
@@ -96,12 +88,11 @@ def cost_lower_bound(
     Returns
     -------
     LowerBound
-        The bound, and the best clustering met on the way.
 
     Raises
     ------
     InvalidInputError
-        If distances, labels, episodes, span or time limit make no sense.
+        If an argument makes no sense.
 
     Examples
     --------
@@ -110,8 +101,7 @@ def cost_lower_bound(
     (5.426, (2,))
     """
     caller = "cost_lower_bound"
-    check_setting(caller, episodes, span)
-    problem = Question(episodes, span, directed=directed).about(caller, distance)
+    problem = priced(caller, distance, episodes, span, directed)
     seconds = within(caller, "time_limit", time_limit, 0.0, math.inf)
     known = np.zeros(problem.n_tasks, np.int32) if labels is None else problem.labels(caller, labels)
     return bounded(problem, known, seconds)
@@ -217,8 +207,7 @@ class _Bounding:
         sizes = [int(np.searchsorted(near[centre[p]], radius[p], side="right")) for p in keep]
         if sum(sizes) + len(keep) > MAX_VARIABLES:
             return
-        members = [np.flatnonzero(self.distance[:, centre[p]] <= radius[p]) for p in keep]
-        bound, labels = pair_program(centre[keep], radius[keep], members, self.n_tasks, c, self.symmetric, seconds)
+        bound, labels = pair_program(self.problem, centre[keep], radius[keep], c, seconds)
         if labels is not None:
             self._offer(labels)
         charge = HIGHS_TOLERANCE * (self.prices[c].sum() + c * radius[keep].max(initial=0.0))

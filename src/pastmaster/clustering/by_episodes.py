@@ -21,15 +21,11 @@ class Sensitivity:
 
     Attributes
     ----------
-    episodes, spans : tuple of float
     clusterings : tuple of tuple of Clustering
         ``clusterings[i][j]`` is for episodes[i] and spans[j].
-    n_clusters : ndarray
-        The number of cells in each setting [episodes, spans].
-    kept_share : ndarray
-        The share of settings in which each policy is kept [M].
-    always_kept : ndarray
-        The policies kept in all settings.
+    n_clusters, kept_share, always_kept : ndarray
+        The number of cells in each setting [episodes, spans], the share of settings in which each policy is kept [M],
+        and the policies kept in all.
     """
 
     episodes: tuple[float, ...]
@@ -61,23 +57,17 @@ class Sensitivity:
 
 
 def sensitivity(
-    distance: npt.ArrayLike,
-    *,
-    episodes: Sequence[float],
-    spans: Sequence[float],
-    rng: np.random.Generator,
+    distance: npt.ArrayLike, *, episodes: Sequence[float], spans: Sequence[float], rng: np.random.Generator,
     **settings: Any,
-) -> Sensitivity:
+) -> Sensitivity:  # fmt: skip
     """How the kept policies change with the number of episodes and the span.
 
     Parameters
     ----------
-    distance, rng
-        As for ``search_clusterings``.
     episodes, spans : sequence of float
         Every pair of them is clustered for.
-    **settings
-        Further arguments of ``search_clusterings``.
+    distance, rng, **settings
+        As for ``search_clusterings``.
 
     Returns
     -------

@@ -23,20 +23,17 @@ class Chain:
     ----------
     ladder : sequence of float, optional
         ln lambda of each rung, positive and increasing. By default 60 rungs that fit the distances.
-    alpha : float
-        The chance that a step proposes another rung.
-    beta : float
-        The chance that a step proposes another clustering; otherwise it stays.
+    alpha, beta : float
+        The chances that a step proposes another rung, or another clustering; otherwise it stays. Their sum is below 1.
     up : float
-        alpha', the chance that a move between rungs goes up.
+        alpha', the chance that a move between rungs goes up, between 0 and 1.
     theta : float
         How fast the chance of moving k tasks at once falls with k: as exp(-k theta).
 
     Raises
     ------
     InvalidInputError
-        If the ladder is not positive and increasing, if ``alpha`` and ``beta`` are not positive with a sum below 1,
-        if ``up`` is not between 0 and 1, or if ``theta`` is not positive.
+        If a number is out of its range.
 
     Examples
     --------

@@ -37,20 +37,18 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     ----------
     c : array_like
         Numbers of source policies, each at least 0.
-    episodes : float
-        T, the number of episodes that a new task gets.
-    span : float
-        The largest less the smallest discounted return of an episode.
+    episodes, span : float
+        T, the episodes that a new task gets, and the largest less the smallest discounted return of an episode.
 
     Returns
     -------
     float or ndarray
-        The bound, shaped as ``c``.
+        Shaped as ``c``.
 
     Raises
     ------
     InvalidInputError
-        If ``c`` is negative, or ``episodes`` or ``span`` is not a positive number.
+        If a number is out of its range.
 
     Examples
     --------

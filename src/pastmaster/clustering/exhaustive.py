@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.question import Question
+from pastmaster.clustering.question import priced
 from pastmaster.errors import InvalidInputError
 
 MOST_TASKS = 10  # 115,975 partitions
@@ -24,7 +24,7 @@ def exhaustive_clustering(
     Parameters
     ----------
     distance, episodes, span, kind, directed
-        As for ``clustering_cost``.
+        As for ``search_clusterings``.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def exhaustive_clustering(
     >>> exhaustive_clustering([[0, 1, 9], [1, 0, 9], [9, 9, 0]], episodes=100, span=10.0)
     2 of 3 tasks kept, cost 5.426 (regret bound 4.76 + mean radius 0.667), proven optimal
     """
-    problem = Question(episodes, span, directed=directed, kind=kind).about("exhaustive_clustering", distance)
+    problem = priced("exhaustive_clustering", distance, episodes, span, directed, kind)
     if problem.n_tasks > MOST_TASKS:
         raise InvalidInputError(
             f"exhaustive_clustering: distance has {problem.n_tasks} tasks, must have at most {MOST_TASKS}: "

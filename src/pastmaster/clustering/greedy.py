@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.clustering import _local_kernels as local
-from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.question import Problem, Question
+from pastmaster.clustering.question import Problem, priced
 from pastmaster.errors import InvalidInputError
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
@@ -17,31 +16,23 @@ SAMPLED = 2_000_000  # distances looked at to choose them
 
 
 def greedy_clustering(
-    distance: npt.ArrayLike,
-    *,
-    episodes: float,
-    span: float,
-    rng: np.random.Generator,
-    directed: bool = False,
+    distance: npt.ArrayLike, *, episodes: float, span: float, rng: np.random.Generator, directed: bool = False,
     thresholds: npt.ArrayLike | None = None,
-) -> Clustering:
+) -> Clustering:  # fmt: skip
     """The paper's baseline: the cheapest of the clusterings that one threshold each makes.
 
     For a threshold, tasks in random order seed cells, and each takes all tasks within the threshold that are free.
 
     Parameters
     ----------
-    distance, episodes, span, directed
+    distance, episodes, span, directed, rng
         As for ``search_clusterings``.
-    rng : numpy.random.Generator
-        Draws the orders.
     thresholds : array_like, optional
         By default the distances themselves, or 256 quantiles of them where there are more.
 
     Returns
     -------
     Clustering
-        The cheapest, whichever threshold made it.
 
     Raises
     ------
@@ -54,8 +45,7 @@ def greedy_clustering(
     >>> greedy_clustering(distance, episodes=10_000, span=10.0, rng=np.random.default_rng(0)).labels
     array([0, 1, 2], dtype=int32)
     """
-    check_setting("greedy_clustering", episodes, span)
-    problem = Question(episodes, span, directed=directed).about("greedy_clustering", distance)
+    problem = priced("greedy_clustering", distance, episodes, span, directed)
     levels = default_thresholds(problem.distance) if thresholds is None else np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not len(levels) or not (levels >= 0).all():
         raise InvalidInputError(

@@ -36,10 +36,8 @@ class Minimum(Generic[Point]):
 
     Attributes
     ----------
-    point : object
-    cost : float
-    trace : ndarray
-        The best cost after each step [iterations].
+    point, cost, trace
+        The point, its cost, and the best cost after each step [iterations].
     visits, seconds, acceptance : ndarray
         For each rung: steps and seconds spent there, and the share of proposed points that were accepted.
     """
@@ -67,19 +65,16 @@ def minimize(
     cost, propose : callable
         The cost of a point; a new point and ln of the reverse over the forward probability of the move, from
         ``propose(point, rng)``.
-    initial : object
-        The point where the chain starts.
+    initial, iterations
+        The point where the chain starts, and the number of its steps.
     ladder, weights : array_like
         ln lambda of each rung, positive and increasing, and ln of its weight, by default 0.
-    iterations, rng
-        The number of steps, and a ``numpy.random.Generator``.
     alpha, beta, up : float
         As for ``Chain``.
 
     Returns
     -------
     Minimum
-        The best point met.
 
     Raises
     ------

@@ -47,24 +47,17 @@ class Clustering:
     ----------
     labels : ndarray
         The cell of each task [N].
-    representatives : ndarray
-        The task (directed: the column of the distance matrix) whose policy stands for each cell [c].
-    radii : ndarray
-        The most that any member of each cell loses by it [c].
+    representatives, radii : ndarray
+        For each cell [c], the task (directed: the column of the distance matrix) whose policy stands for it, and the
+        most that any member loses by that.
     cost, size_cost : float
         The cost, and the part of it that the number of cells makes: the regret bound g(c, T), or 0.
-    kind, directed
-        As asked for.
-    distance : ndarray
-        The caller's matrix, not a copy.
-    lower_bound : float or None
-        No clustering costs less. None until certified.
-    possible_c : tuple of int or None
-        The numbers of cells that an optimal clustering may have. None until certified.
-    traces : ndarray or None
-        The best cost during each restart of the search [restarts, 100].
-    interrupted : bool
-        Whether Ctrl-C ended the search.
+    kind, directed, distance
+        As asked for; ``distance`` is the caller's matrix, not a copy.
+    lower_bound, possible_c : float and tuple of int, or None
+        No clustering costs less; an optimal one may have these numbers of cells. None until certified.
+    traces, interrupted : ndarray or None, bool
+        The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
 
     Examples
     --------
@@ -87,36 +80,13 @@ class Clustering:
 
     @classmethod
     def from_labels(
-        cls,
-        distance: npt.ArrayLike,
-        labels: npt.ArrayLike,
-        *,
-        episodes: float | None = None,
-        span: float | None = None,
-        kind: Kind = "average",
-        directed: bool = False,
-    ) -> Clustering:
+        cls, distance: npt.ArrayLike, labels: npt.ArrayLike, *, episodes: float | None = None,
+        span: float | None = None, kind: Kind = "average", directed: bool = False,
+    ) -> Clustering:  # fmt: skip
         """The clustering that given labels make, such as a hand-picked one.
 
-        Parameters
-        ----------
-        distance, labels, episodes, span, kind, directed
-            As for ``clustering_cost``; without ``episodes`` and ``span`` the number of cells costs nothing.
-
-        Returns
-        -------
-        Clustering
-            With cells numbered from 0, in the order of their first tasks.
-
-        Raises
-        ------
-        InvalidInputError
-            If there is not one label to a task, or the distances make no sense.
-
-        Examples
-        --------
-        >>> Clustering.from_labels([[0, 1, 9], [1, 0, 9], [9, 9, 0]], [5, 5, 2]).radii
-        array([1., 0.])
+        The arguments are those of ``clustering_cost``; without ``episodes`` and ``span`` the number of cells costs
+        nothing. Raises an ``InvalidInputError`` if there is not one label to a task, or the distances make no sense.
         """
         caller = "Clustering.from_labels"
         problem = Question(episodes, span, directed=directed, kind=kind).about(caller, distance)
@@ -188,10 +158,8 @@ class Assignment(NamedTuple):
 
     Attributes
     ----------
-    cells : array
-        For each new task, the cell it belongs to.
-    losses : array
-        What it would lose under that cell's policy.
+    cells, losses : ndarray
+        The cell that each new task belongs to, and what it would lose under that cell's policy.
     """
 
     cells: LongArray
@@ -204,14 +172,12 @@ def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
     Parameters
     ----------
     clustering : Clustering
-        The old tasks.
     distance_rows : array_like
         The distances of n new tasks to the N old ones [n, N] (directed: what they lose under each policy [n, M]).
 
     Returns
     -------
     Assignment
-        ``cells`` [n] and ``losses`` [n].
 
     Raises
     ------

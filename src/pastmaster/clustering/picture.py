@@ -14,18 +14,15 @@ if TYPE_CHECKING:
 
     from pastmaster.clustering.partition import Clustering
 
-HUES = 20
-
 
 def draw(clustering: Clustering) -> Figure:
     """Two panels, or three where the clustering was searched for."""
-    traces = clustering.traces
-    n_panels = 2 if traces is None else 3
+    n_panels = 2 if clustering.traces is None else 3
     figure, panels = figures.new_figure(5.4 * n_panels, 5.0, ncols=n_panels)
     figure.suptitle(repr(clustering))
     _distances(panels[0], clustering)
     _map(panels[1], clustering)
-    if traces is not None:
+    if n_panels == 3:
         _trace(panels[2], clustering)
     return figure
 
@@ -47,21 +44,18 @@ def task_points(clustering: Clustering) -> FloatArray:
         return classical_scaling(distance)
     if distance.size < 10**6:
         return classical_scaling(np.array([np.abs(distance - row).max(axis=1) for row in distance]))
-    return classical_scaling(np.sqrt(_squared_gaps(distance)))
+    norms = (distance**2).sum(axis=1)
+    return classical_scaling(np.sqrt(np.maximum(0.0, norms[:, None] + norms - 2.0 * distance @ distance.T)))
 
 
 def _distances(axes: Any, clustering: Clustering) -> None:
     order = np.argsort(clustering.labels, kind="stable")
-    matrix = clustering.distance[order]
-    square = not clustering.directed
-    figures.matrix(
-        axes,
-        matrix[:, order] if square else matrix,
-        title="Distances, tasks ordered by cell",
-        rows="task",
-        columns="task" if square else "policy",
-        scale="policy distance" if square else "loss under the policy",
-    )
+    matrix, square = clustering.distance[order], not clustering.directed
+    values, columns, scale = matrix, "policy", "loss under the policy"
+    if square:
+        values, columns, scale = matrix[:, order], "task", "policy distance"
+    title = "Distances, tasks ordered by cell"
+    figures.matrix(axes, values, title=title, rows="task", columns=columns, scale=scale)
     for edge in np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5:
         axes.axhline(edge, color="white", linewidth=0.8)
         if square:
@@ -72,38 +66,28 @@ def _map(axes: Any, clustering: Clustering) -> None:
     from matplotlib import colormaps
 
     points = task_points(clustering)
-    colours = colormaps["tab20"](clustering.labels % HUES)
+    colours = colormaps["tab20"](clustering.labels % 20)
     jitter = np.random.default_rng(0).normal(scale=0.01 * np.ptp(points, axis=0) + 1e-12, size=points.shape)
     axes.scatter(*(points + jitter).T, c=colours, s=24, alpha=0.8, linewidths=0)
     if not clustering.directed:
         kept = clustering.representatives
         axes.scatter(*points[kept].T, c=colours[kept], marker="*", s=230, edgecolors="black", label="representative")
         axes.legend(loc="best")
-    axes.set(
-        title="Map of the tasks, coloured by cell", xlabel="first scaled coordinate", ylabel="second scaled coordinate"
-    )
-
-
-def _squared_gaps(rows: FloatArray) -> FloatArray:
-    norms = (rows**2).sum(axis=1)
-    gaps: FloatArray = np.maximum(0.0, norms[:, None] + norms[None, :] - 2.0 * rows @ rows.T)
-    return gaps
+    axes.set(title="Map of the tasks, coloured by cell")
+    axes.set(xlabel="first scaled coordinate", ylabel="second scaled coordinate")
 
 
 def _trace(axes: Any, clustering: Clustering) -> None:
-    traces = clustering.traces
+    traces, bound = clustering.traces, clustering.lower_bound
     assert traces is not None
     share = np.linspace(0, 100, traces.shape[1])
-    for trace in traces:
-        axes.plot(share, trace, color="tab:blue", alpha=0.35, linewidth=1)
+    axes.plot(share, traces.T, color="tab:blue", alpha=0.35, linewidth=1)
     axes.axhline(clustering.cost, color="black", linewidth=1.2, label=f"result {clustering.cost:.4g}")
-    if clustering.lower_bound is not None:
-        axes.axhline(
-            clustering.lower_bound, color="tab:red", linestyle="--", label=f"bound {clustering.lower_bound:.4g}"
-        )
+    if bound is not None:
+        axes.axhline(bound, color="tab:red", linestyle="--", label=f"bound {bound:.4g}")
     changes = traces.max() > 1.001 * traces.min()  # a logarithmic axis needs a range
     scale = "log" if traces.min() > 0 and changes else "linear"
     axes.set(title="Best cost of each restart", xlabel="% of its steps", ylabel="cost", yscale=scale)
-    for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        axis("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.legend(loc="upper right")

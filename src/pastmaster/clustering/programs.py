@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray
+from pastmaster.clustering.question import Problem
 
 
 def pair_program(
-    centre: LongArray, radius: FloatArray, members: list[LongArray], n_tasks: int, c: int, symmetric: bool,
-    seconds: float,
-) -> tuple[float, IntArray | None]:  # fmt: skip
+    problem: Problem, centre: LongArray, radius: FloatArray, c: int, seconds: float
+) -> tuple[float, IntArray | None]:
     """min sum_i radius paid, with y_p: pair p is used, x_ip <= y_p: task i joins it. Returns a bound and labels.
 
     Every task joins a pair, c pairs are used; symmetric: a used pair holds its centre and a centre serves once.
@@ -23,12 +23,12 @@ def pair_program(
 
     if len(centre) == 0:
         return np.inf, None
-    pair = np.repeat(np.arange(len(centre)), [len(m) for m in members])
-    task = np.concatenate([*members, np.empty(0, np.int64)]).astype(np.int64)
+    members = [np.flatnonzero(problem.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
+    pair, task = np.repeat(np.arange(len(centre)), [len(m) for m in members]), np.concatenate(members)
     unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))  # HiGHS's tolerances are absolute
     result = optimize.milp(
         np.concatenate([np.zeros(len(centre)), radius[pair] / unit]),
-        constraints=_constraints(centre, pair, task, n_tasks, c, symmetric),
+        constraints=_constraints(centre, pair, task, problem.n_tasks, c, not problem.directed),
         integrality=np.concatenate([np.ones(len(centre)), np.zeros(len(task))]),
         bounds=optimize.Bounds(0.0, 1.0),
         options={"time_limit": max(seconds, 0.1), "mip_rel_gap": 1e-9},
@@ -37,7 +37,7 @@ def pair_program(
         return np.inf, None
     labels = None
     if result.x is not None:
-        labels = np.zeros(n_tasks, np.int32)
+        labels = np.zeros(problem.n_tasks, np.int32)
         by_share = np.argsort(result.x[len(centre) :], kind="stable")
         labels[task[by_share]] = pair[by_share]  # the largest share of a task is written last
     bound = result.mip_dual_bound

@@ -28,18 +28,8 @@ from pastmaster.errors import InvalidInputError
 class Question:
     """What is asked of a clustering: searches, bounds and estimates share it.
 
-    Without ``episodes``, ``n_clusters`` and ``max_radius`` clusterings can be measured, but not searched for.
-
-    Attributes
-    ----------
-    episodes, span : float or None
-        Asks for the least cost: the regret bound g(c, T), plus the mean radius.
-    n_clusters : int or None
-        Asks for exactly so many cells, with the least mean radius.
-    max_radius : float or None
-        Asks for the fewest cells, none with a larger radius.
-    directed, kind
-        As for ``clustering_cost``.
+    The attributes are the arguments of ``search_clusterings``. Without ``episodes``, ``n_clusters`` and ``max_radius``
+    clusterings can be measured, but not searched for.
 
     Examples
     --------
@@ -70,12 +60,11 @@ class Question:
             whole(caller, "n_clusters", self.n_clusters, at_least=1, at_most=min(n_tasks, n_columns))
         if self.max_radius is not None and not (is_number(self.max_radius) and self.max_radius >= 0):
             raise InvalidInputError(f"{caller}: max_radius is {self.max_radius!r}, must be at least 0")
-        if self.episodes is None and self.span is None:
-            return
-        if self.episodes is None or self.span is None:
+        if (self.episodes is None) != (self.span is None):
             missing = "episodes" if self.episodes is None else "span"
             raise InvalidInputError(f"{caller}: {missing} is missing, must be given together with the other")
-        check_setting(caller, self.episodes, self.span)
+        if self.episodes is not None:
+            check_setting(caller, self.episodes, self.span)
 
     def check_asked(self, caller: str) -> None:
         """Refuse a question that asks for nothing."""
@@ -144,40 +133,36 @@ class Problem:
 
     def descended(self, labels: IntArray) -> tuple[IntArray, float]:
         """The partition after moving single tasks while that lowers the cost, and its cost."""
-        state = self.state(canonical_labels("descended", labels, self.n_tasks))
-        move = kernels.new_move(*self.distance.shape)
+        state, move = self.state(self.labels("descended", labels)), kernels.new_move(*self.distance.shape)
         cost = local.descend(state, move, self.distance, self.directed, self.kind, self.size_cost)
-        return canonical_labels("descended", state.label, self.n_tasks), float(cost)
+        return self.labels("descended", state.label), float(cost)
+
+
+def priced(
+    caller: str, distance: npt.ArrayLike, episodes: float, span: float, directed: bool, kind: Kind = "average"
+) -> Problem:
+    """The question of the least cost about these distances; all of it is checked."""
+    check_setting(caller, episodes, span)
+    return Question(episodes, span, directed=directed, kind=kind).about(caller, distance)
 
 
 def clustering_cost(
-    distance: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    *,
-    episodes: float,
-    span: float,
-    directed: bool = False,
+    distance: npt.ArrayLike, labels: npt.ArrayLike, *, episodes: float, span: float, directed: bool = False,
     kind: Kind = "average",
-) -> float:
+) -> float:  # fmt: skip
     """The cost of a clustering: the regret bound g(c, T) of its c cells, plus its mean radius.
 
     Parameters
     ----------
-    distance : array_like
-        Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``.
+    distance, episodes, span, directed, kind
+        As for ``search_clusterings``.
     labels : array_like
         The cell of each task [N], any integers.
-    episodes, span : float
-        T, the episodes that a new task gets, and the span of an episode's discounted return.
-    directed : bool
-        Whether ``distance`` holds losses under policies, and any policy can stand for a cell.
-    kind : {"average", "worst", "max_diameter"}
-        The mean radius, the largest radius, or the mean over tasks of the largest distance within the cell.
 
     Returns
     -------
     float
-        The cost, in units of an episode's return.
+        In units of an episode's return.
 
     Raises
     ------
@@ -190,6 +175,5 @@ def clustering_cost(
     >>> round(clustering_cost(distance, [0, 0, 1], episodes=10_000, span=10.0), 3)
     1.143
     """
-    check_setting("clustering_cost", episodes, span)
-    problem = Question(episodes, span, directed=directed, kind=kind).about("clustering_cost", distance)
+    problem = priced("clustering_cost", distance, episodes, span, directed, kind)
     return problem.cost(problem.labels("clustering_cost", labels))

@@ -16,7 +16,6 @@ from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, IntArray
 from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as kernels
 from pastmaster.clustering.chain import Chain
-from pastmaster.clustering.cost import canonical_labels
 from pastmaster.clustering.greedy import default_thresholds, greedy_labels
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import Problem
@@ -25,6 +24,7 @@ TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
+STAY = np.array([0.0, 1.0, 0.5])  # the chances of a walk that stays on its rung
 Restart = tuple[int, np.random.Generator]
 """The number of a restart and its random stream."""
 
@@ -74,13 +74,13 @@ class Search:
 
     def _allowed(self, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """A partition with the number of cells asked for: the smallest ones merged, or random tasks set apart."""
-        labels = canonical_labels("search_clusterings", labels, len(labels))
+        labels = self.problem.labels("search_clusterings", labels)
         if self.n_clusters is None:
             return labels
         while labels.max() + 1 > self.n_clusters:
             smallest, next_smallest = np.argsort(np.bincount(labels), kind="stable")[:2]
             labels[labels == smallest] = next_smallest
-            labels = canonical_labels("search_clusterings", labels, len(labels))
+            labels = self.problem.labels("search_clusterings", labels)
         while labels.max() + 1 < self.n_clusters:
             crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
             labels[rng.choice(crowded)] = labels.max() + 1
@@ -97,9 +97,7 @@ class Search:
             return best.labels
         found = [problem.cells(walk.labels) for walk in walks]
         pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
-        pool = np.array(pairs)
-        centre, radius = pool[:, 0].astype(np.int64), pool[:, 1]
-        members = [np.flatnonzero(problem.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
+        centre, radius = np.array(pairs).T
         labels, cost = best.labels, best.cost
         c = int(best.labels.max()) + 1
         counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
@@ -107,7 +105,7 @@ class Search:
             seconds = min(5.0, self.deadline - time.perf_counter())
             if seconds <= 0:
                 break
-            made = pair_program(centre, radius, members, problem.n_tasks, count, not problem.directed, seconds)[1]
+            _, made = pair_program(problem, centre.astype(np.int64), radius, count, seconds)
             if made is not None:
                 made, made_cost = problem.descended(made)
                 if made_cost < cost:
@@ -155,16 +153,16 @@ class Search:
     def _walk(self, walker: _Walker) -> Walk:
         """The burn-in, the walk and the descent."""
         burn_in = 0 if self.plain or len(self.ladder) == 1 else self.iterations // 2
-        weights = np.zeros(len(self.ladder))
-        rung = 0
+        n_rungs, weights, rung = len(self.ladder), np.zeros(len(self.ladder)), 0
         if burn_in:
-            mean_cost = np.empty(len(self.ladder))
-            for rung in range(len(self.ladder)):
-                share = burn_in * (rung + 1) // len(self.ladder) - burn_in * rung // len(self.ladder)
-                mean_cost[rung] = walker.stay(rung, share)
+            mean_cost = np.empty(n_rungs)
+            for rung in range(n_rungs):
+                share = burn_in * (rung + 1) // n_rungs - burn_in * rung // n_rungs
+                steps, total = walker.walk(0, share, self.ladder[rung : rung + 1], np.zeros(1), STAY)
+                mean_cost[rung] = total / steps if steps else walker.cost
             between = 0.5 * (mean_cost[1:] + mean_cost[:-1])
             weights[1:] = np.cumsum(np.diff(self.ladder) * between)
-        walker.walk(rung, weights, self.iterations - burn_in)
+        walker.walk(rung, self.iterations - burn_in, self.ladder, weights, self.chances)
         labels, cost = walker.best.copy(), walker.best_cost
         if not self.plain and not self.over and self.problem.n_tasks <= SMALL:
             labels, cost = self.problem.descended(labels)
@@ -202,26 +200,13 @@ class _Walker:
         """The cost of where it is."""
         return float(kernels.cost_of(self.state, self.search.problem.size_cost, self.search.problem.kind))
 
-    def stay(self, rung: int, steps: int) -> float:
-        """Walk on one rung only; returns the mean cost there."""
-        ladder, chances = self.search.ladder[rung : rung + 1], np.array([0.0, 1.0, 0.5])
-        record = np.zeros((4, 1))
-        self._slices(0, steps, ladder, np.zeros(1), chances, record)
-        return float(record[3, 0] / record[0, 0]) if record[0, 0] else self.cost
-
-    def walk(self, rung: int, weights: FloatArray, steps: int) -> None:
-        """Walk by MHAV over the whole ladder."""
-        record = np.zeros((4, len(self.search.ladder)))
-        self._slices(rung, steps, self.search.ladder, weights, self.search.chances, record)
-
-    def _slices(
-        self, rung: int, steps: int, ladder: FloatArray, weights: FloatArray, chances: FloatArray, record: FloatArray
-    ) -> None:
-        search, problem = self.search, self.search.problem
-        while steps > 0:
+    def walk(
+        self, rung: int, steps: int, ladder: FloatArray, weights: FloatArray, chances: FloatArray
+    ) -> tuple[float, float]:
+        """Walk by MHAV on a ladder; returns the steps made on its first rung and the sum of the costs met there."""
+        search, problem, record = self.search, self.search.problem, np.zeros((4, len(ladder)))
+        while steps > 0 and not search.over:
             try:
-                if search.over:
-                    return
                 now = min(steps, SLICE)
                 rung, self.best_cost = chain_kernels.walk(
                     self.state, self.move, problem.distance, problem.directed, problem.kind, problem.size_cost,
@@ -230,8 +215,9 @@ class _Walker:
                 )  # fmt: skip
             except KeyboardInterrupt:
                 search.stop.set()
-                return
+                break
             steps -= now
             self.done += now
             place = min(TRACE - 1, self.done * TRACE // search.iterations)
             self.trace[place:] = self.best_cost
+        return record[0, 0], record[3, 0]

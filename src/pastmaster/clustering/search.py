@@ -27,7 +27,7 @@ from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.cover import fewest_labels
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.question import Problem, Question
+from pastmaster.clustering.question import Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
 
@@ -47,29 +47,27 @@ def search_clusterings(
     Parameters
     ----------
     distance : array_like
-        Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``.
-    rng : numpy.random.Generator
+        Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``: then any
+        policy can stand for a cell.
     episodes, span : float, optional
         The question: the least cost g(c, T) + mean radius. g is the regret bound, the most that choosing among c
-        policies can cost an episode, on average over T ``episodes``; ``span`` is that of an episode's return.
+        policies can cost an episode, on average over T ``episodes``; ``span``: that of an episode's discounted return.
     n_clusters, max_radius : optional
         Or: exactly so many cells with the least mean radius. Or: the fewest cells such that no task loses more.
-    directed, kind
-        As for ``clustering_cost``.
+    kind : {"average", "worst", "max_diameter"}
+        The mean radius, the largest radius, or the mean over tasks of the largest distance within the cell.
     restarts, iterations, variant, chain
         Walks of the chain, steps of each, "default" or "paper" (random starts and the plain chain), its settings.
-    time_limit : float, optional
-        Seconds after which the best so far is returned, as it is at Ctrl-C.
-    certify, certify_seconds
-        Whether to look for a lower bound, and for how long. A cheaper clustering met there is taken.
-    n_jobs, backend, save, progress
+    time_limit, certify, certify_seconds
+        Seconds after which the best so far is returned, as it is at Ctrl-C; whether to look for a lower bound (a
+        cheaper clustering met there is taken), and for how long.
+    n_jobs, backend, save, progress, rng
         As for ``parallel.run``; the same call goes on from the walks kept in the folder ``save``. The result is the
         same, unless time cuts it short (recombination has a limit of its own: 5 s for each of three programs).
 
     Returns
     -------
     Clustering
-        With its trace and, if certified, its lower bound.
 
     Raises
     ------
@@ -86,18 +84,13 @@ def search_clusterings(
     _check(problem.question, restarts, iterations, variant, chain, time_limit, certify, certify_seconds)
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     if max_radius is not None:
-        return _fewest(problem, certify_seconds if time_limit is None else time_limit)
+        labels, fewest = fewest_labels(problem, certify_seconds if time_limit is None else time_limit)
+        found = Clustering.of(problem, labels)
+        return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     search = Search(problem, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
     walks = search.walks(list(enumerate(rng.spawn(restarts))), folder, n_jobs, backend, progress)
     return _best(search, walks, certify_seconds if certify else None)
-
-
-def _fewest(problem: Problem, seconds: float) -> Clustering:
-    """The fewest cells within ``max_radius``."""
-    labels, fewest = fewest_labels(problem, seconds)
-    found = Clustering.of(problem, labels)
-    return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
 
 
 def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:
@@ -112,13 +105,9 @@ def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clusterin
     except KeyboardInterrupt:
         search.stop.set()
     found = Clustering.of(search.problem, labels)
-    return replace(
-        found,
-        lower_bound=None if possible is None else min(lower, found.cost),
-        possible_c=possible,
-        traces=np.stack([walk.trace for walk in walks]),
-        interrupted=search.stop.is_set(),
-    )
+    lower_bound, traces = None if possible is None else min(lower, found.cost), np.stack([w.trace for w in walks])
+    interrupted = search.stop.is_set()
+    return replace(found, lower_bound=lower_bound, possible_c=possible, traces=traces, interrupted=interrupted)
 
 
 def _check(
