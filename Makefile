@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
-WORKERS := -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+WORKERS := -n $(JOBS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: demo test soak docs bench format clean
 

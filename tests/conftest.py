@@ -5,8 +5,10 @@ One seed for every test: 42, or any of 0 to 99 that the environment variable PAS
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -56,6 +58,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
     items[:] = sorted(filter(chosen, items), key=seconds, reverse=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """What hangs in a kernel hears no signal: when twice the limit is over, it is shown and the process ends."""
+    faulthandler.dump_traceback_later(2 * float(item.config.getini("timeout")), exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")
