@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from pastmaster import InvalidInputError, TabularMDP, cross_values, domains, evaluate, solve
+from pastmaster.policies import TablePolicy
 
 HORIZONS = (None, 1, 2, 31, 64, 65, 200, 1000)
 
@@ -366,3 +367,33 @@ def test_a_wrong_number_of_workers_is_refused(n_jobs):
 def test_only_tasks_can_be_evaluated():
     with pytest.raises(InvalidInputError, match=r"evaluate: .* is a str, must be a TabularMDP"):
         evaluate("FrozenLake-v1", [0])
+
+
+class Right:
+    """A policy of its own kind."""
+
+    def act(self, observations):
+        return np.ones(len(observations), int)
+
+
+class Drawn:
+    random = True
+
+    def act(self, observations, uniforms):
+        return (uniforms < 0.5).astype(int)
+
+
+def test_every_kind_of_policy_is_valued(rng):
+    task = reference.random_mdp(rng, n_actions=2)
+    expected = evaluate(task, np.ones(task.n_states, int))
+    kinds = [np.ones(task.n_states, int), TablePolicy(np.ones(task.n_states, int)), Right(), lambda state: 1]
+    for policy in kinds:
+        assert evaluate(task, policy).tobytes() == expected.tobytes()
+    U = cross_values([task], kinds)
+    assert len(np.unique(U)) == 1
+    with pytest.raises(
+        InvalidInputError, match=r"policy is .*Drawn.*, which draws at random, must be its probabilities"
+    ):
+        evaluate(task, Drawn())
+    with pytest.raises(InvalidInputError, match=r"policies\[1\]\[0\] is action 9, must be in 0..1"):
+        cross_values([task], [Right(), lambda state: 9])

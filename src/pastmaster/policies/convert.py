@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
+from pastmaster.policies.batch import is_random
 from pastmaster.policies.network import NetworkPolicy
-from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy
+from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy
 from pastmaster.policies.sb3_live import is_model, live_policy
 
 
@@ -61,3 +63,13 @@ def as_policy(policy: Any, place: str) -> Policy:
     raise InvalidInputError(
         f"{place} is {policy!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
     )
+
+
+def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
+    """Any policy over states 0 .. S - 1 as actions [S] or probabilities [S, A]; others are asked in each."""
+    if isinstance(policy, TablePolicy) or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
+        return checked_policy(policy, n_states, n_actions, place)
+    made = as_policy(policy, place)
+    if is_random(made):
+        raise InvalidInputError(f"{place} is {made!r}, which draws at random, must be its probabilities [S, A]")
+    return checked_policy(made.act(np.arange(n_states)), n_states, n_actions, place)

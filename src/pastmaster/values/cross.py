@@ -14,7 +14,7 @@ from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, IntArray, sealed
 from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies.policy import checked_policy
+from pastmaster.policies.convert import as_table
 from pastmaster.solving import solve
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.identity import task_data
@@ -27,14 +27,9 @@ POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynami
 
 
 def cross_values(
-    tasks: Iterable[Any],
-    policies: Iterable[Any] | None = None,
-    *,
-    n_jobs: int = 1,
-    backend: str | None = None,
-    save: str | Path | None = None,
-    progress: bool = False,
-) -> FloatArray:
+    tasks: Iterable[Any], policies: Iterable[Any] | None = None, *,
+    n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
+) -> FloatArray:  # fmt: skip
     """U [N, M]: the exact value of each policy in each task, from the task's start and to its horizon.
 
     The method follows the structure: one trajectory where the task is deterministic, one occupancy for all tasks that
@@ -46,14 +41,11 @@ def cross_values(
         Tasks with the same states, actions and gamma.
     policies : iterable of TablePolicy, Solution or array_like, optional
         Actions [S] or probabilities [S, A]. By default policy j is the canonical optimal policy of task j.
-    n_jobs : int
-        The number of workers; -1 for one on each core.
-    backend : {"threads", "loky", "dask", "ray"}, optional
-        The kind of workers, threads by default. The values do not depend on it.
+    n_jobs, backend, progress
+        The number of workers (-1: one on each core), their kind ("threads", the default, "loky", "dask" or "ray"), and
+        whether to show a progress bar. The values do not depend on them.
     save : path, optional
         A folder for finished work: the same call goes on from it.
-    progress : bool
-        Whether to show a progress bar.
 
     Returns
     -------
@@ -67,9 +59,8 @@ def cross_values(
 
     Examples
     --------
-    >>> import pastmaster
-    >>> tasks = [pastmaster.TabularMDP([[0, 0]], [rewards], gamma=0.5) for rewards in ([1.0, 2.0], [3.0, 0.0])]
-    >>> pastmaster.cross_values(tasks)
+    >>> tasks = [TabularMDP([[0, 0]], [rewards], gamma=0.5) for rewards in ([1.0, 2.0], [3.0, 0.0])]
+    >>> cross_values(tasks)
     array([[4., 2.],
            [0., 6.]])
     """
@@ -140,8 +131,7 @@ class _Cross:
             raise InvalidInputError("cross_values: policies is empty, must hold at least one")
         n_states, n_actions = tasks[0].n_states, tasks[0].n_actions
         tables = [
-            checked_policy(policy, n_states, n_actions, f"cross_values: policies[{j}]")
-            for j, policy in enumerate(policies)
+            as_table(policy, n_states, n_actions, f"cross_values: policies[{j}]") for j, policy in enumerate(policies)
         ]
         keys = [(table.ndim, table.tobytes()) for table in tables]
         distinct = dict(sorted(zip(keys, tables, strict=True), key=lambda pair: pair[0][0]))

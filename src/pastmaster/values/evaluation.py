@@ -9,21 +9,21 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies.policy import TablePolicy, checked_policy
+from pastmaster.policies.convert import as_table
 from pastmaster.solving import _kernels as solving_kernels
 from pastmaster.tasks.tabular import Model, TabularMDP
 from pastmaster.values import _kernels as kernels
 
 
-def evaluate(task: TabularMDP, policy: TablePolicy | npt.ArrayLike) -> FloatArray:
+def evaluate(task: TabularMDP, policy: Any) -> FloatArray:
     """V^pi [S]: the exact value of a policy in every state, over ``task.horizon`` steps or for ever.
 
     Parameters
     ----------
     task : TabularMDP
         The task.
-    policy : TablePolicy, Solution or array_like
-        An action for each state [S], or the probabilities of the actions [S, A].
+    policy : array_like, Policy or function
+        An action for each state [S], the probabilities of the actions [S, A], or any policy: it is asked in each state.
 
     Returns
     -------
@@ -37,21 +37,18 @@ def evaluate(task: TabularMDP, policy: TablePolicy | npt.ArrayLike) -> FloatArra
 
     Examples
     --------
-    >>> import pastmaster
-    >>> task = pastmaster.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5)
-    >>> pastmaster.evaluate(task, [1, 0])
+    >>> evaluate(TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5), [1, 0])
     array([3., 4.])
     """
     if not isinstance(task, TabularMDP):
         raise InvalidInputError(f"evaluate: task is a {type(task).__name__}, must be a TabularMDP")
-    table = checked_policy(policy, task.n_states, task.n_actions, "evaluate: policy")
+    table = as_table(policy, task.n_states, task.n_actions, "evaluate: policy")
     model, actions = under_policy(task.model(), table)
     chain = solving_kernels.chain_of(*model, actions)
+    if task.horizon is not None:
+        return np.asarray(kernels.capped_value(*chain, task.horizon))
     value = np.zeros(task.n_states)
-    if task.horizon is None:
-        solving_kernels.chain_value(*chain, task.gamma, value)
-    else:
-        value = kernels.capped_value(*chain, task.horizon)
+    solving_kernels.chain_value(*chain, task.gamma, value)
     return value
 
 
@@ -74,7 +71,6 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
     Returns
     -------
     ndarray of float, [N, N] or [N, M]
-        The distances.
 
     Raises
     ------
@@ -83,10 +79,6 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
 
     Examples
     --------
-    >>> from pastmaster import policy_distance
-    >>> policy_distance([[5.0, 3.0], [1.0, 2.0]])
-    array([[0., 2.],
-           [2., 0.]])
     >>> policy_distance([[5.0, 3.0], [1.0, 2.0]], directed=True)
     array([[0., 2.],
            [1., 0.]])
