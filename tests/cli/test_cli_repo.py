@@ -458,7 +458,7 @@ REFUSALS = [
     ("repo list {text}", "is not a repository"),
     ("repo init {text}", "is not a repository"),
     ("repo cluster {empty} --episodes 10", "holds no tasks yet, so there is nothing to cluster"),
-    ("repo cluster {db} --n-clusters 5", "n_clusters is 5, must be in 1..4"),
+    ("repo cluster {db} --n-clusters 5", "n_clusters is 5, must be a whole number, in 1..4"),
     ("repo cluster {db} --episodes 0", "episodes is 0, must be a positive number"),
     ("repo cluster {db} --episodes 9 --jobs 0", "n_jobs is 0"),
     ("repo cluster {db} --episodes 9 --restarts 0", "restarts is 0"),

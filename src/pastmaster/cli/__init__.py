@@ -6,13 +6,14 @@ import click
 
 from pastmaster.cli.continual import continual
 from pastmaster.cli.demo import demo
+from pastmaster.cli.options import Commands
 from pastmaster.cli.repo import repo
 from pastmaster.cli.report import report
 from pastmaster.cli.reproduce import reproduce
 from pastmaster.cli.transfer import transfer
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pastmaster")
 def main() -> None:
     """Lifelong policy reuse: which policies are worth keeping, and which one fits a new task."""

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 @options.repository_argument
 @task_options
 @options.episodes_option
-@click.option(
-    "--recluster-every",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Tasks between two clusterings.",
-)
+@options.whole_option("--recluster-every", 20, "Tasks between two clusterings.")
 @click.option(
     "--sources", type=click.Choice(["clusters", "all", "none"]), default="clusters", show_default=True,
     help="Reuse the kept policies, all of them, or none.",
@@ -34,19 +28,18 @@ if TYPE_CHECKING:
 @options.bounds_option
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
-@click.option("--restarts", type=click.IntRange(min=1), default=20, show_default=True, help="Walks of a clustering.")
+@options.whole_option("--restarts", 20, "Walks of a clustering.")
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
-@click.option("--log", type=click.Path(path_type=Path), help="A line of JSON for each event, into this file.")
-@click.option("--tensorboard", type=click.Path(path_type=Path), help="Scalars for TensorBoard, into this folder.")
+@options.path_option("--log", "A line of JSON for each event, into this file.")
+@options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
 @options.seed_option("Another run.")
 @options.jobs_option
 @options.json_option
 @options.picture_option
 @options.quiet_option("No bar.")
-@options.errors_in_one_sentence
 def continual(
-    place: str, named: NamedTasks, as_json: bool, picture: Path | None, log: Path | None, tensorboard: Path | None,
-    quiet: bool, **settings: Any,
+    place: str, named: NamedTasks, selector: str, no_model: bool, restarts: int, log: Path | None,
+    tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Meet task after task, reusing what is kept and keeping what is learned.
 
@@ -56,12 +49,13 @@ def continual(
     \b
     pastmaster continual agent.db --domain surveillance --picture run.png
     """
-    from pastmaster.continual import Hook, JsonLines, Progress, TensorBoard
-    from pastmaster.repository import Repository
+    import numpy as np
+
+    from pastmaster.continual import ContinualTransfer, Hook, JsonLines, Progress, TensorBoard
 
     tasks = named.read()
     with ExitStack() as stack:
-        repository = stack.enter_context(Repository(place))
+        repository = stack.enter_context(options.opened(place, create=True))
         hooks: list[Hook] = []
         if log is not None:
             hooks.append(stack.enter_context(JsonLines(log)))
@@ -69,7 +63,10 @@ def continual(
             hooks.append(stack.enter_context(TensorBoard(tensorboard)))
         if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
-        agent = _agent(repository, hooks, **settings)
+        agent = ContinualTransfer(
+            repository, rng=np.random.default_rng(seed), model=not no_model, hooks=hooks, n_jobs=jobs,
+            clustering={"restarts": restarts}, **settings, **options.selector_settings(selector),
+        )  # fmt: skip
         try:
             run = agent.run(tasks)
         except KeyboardInterrupt:
@@ -81,21 +78,6 @@ def continual(
         click.echo(str(run))
     if picture is not None:
         printing.save_picture(run.plot(), picture)
-
-
-def _agent(
-    repository: Any, hooks: list[Any], *, selector: str, seed: int, jobs: int, no_model: bool, restarts: int,
-    **settings: Any,
-) -> Any:  # fmt: skip
-    """The agent that the options ask for."""
-    import numpy as np
-
-    from pastmaster.continual import ContinualTransfer
-
-    return ContinualTransfer(
-        repository, rng=np.random.default_rng(seed), model=not no_model, hooks=hooks, n_jobs=jobs,
-        clustering={"restarts": restarts}, **settings, **options.selector_settings(selector),
-    )  # fmt: skip
 
 
 def _as_json(run: ContinualRun) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -16,13 +16,12 @@ from pastmaster.cli import options
 @options.out_option("pastmaster-demo.png", "The picture (.png, .svg or .pdf); its folder is made if there is none.")
 @options.seed_option("Another family of tasks.")
 @options.quiet_option("Print only where the picture is.")
-@options.errors_in_one_sentence
 def demo(out: Path, seed: int, quiet: bool) -> None:
     """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
     from pastmaster.cli.story import run
 
     try:
-        story = run(out, _silent if quiet else _timed, seed)
+        story = run(out, nullcontext if quiet else _timed, seed)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if not quiet:
@@ -39,8 +38,3 @@ def _timed(label: str) -> Iterator[None]:
     begun = time.perf_counter()
     yield
     click.echo(f"{label:<62}{time.perf_counter() - begun:8.2f} s")
-
-
-@contextmanager
-def _silent(label: str) -> Iterator[None]:
-    yield

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pastmaster.errors import PastmasterError
 
-Command = Callable[..., Any]
+if TYPE_CHECKING:
+    from pastmaster.repository import Repository
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class LazyChoice(click.Choice[str]):
@@ -25,35 +27,50 @@ class LazyChoice(click.Choice[str]):
         return tuple(self._names())
 
 
-def errors_in_one_sentence(command: Command) -> Command:
-    """The library's errors become one sentence and an exit code that is not 0, without a traceback."""
+class Commands(click.Group):
+    """Commands in which the library's errors become one sentence and an exit code that is not 0, no traceback."""
 
-    @functools.wraps(command)
-    def guarded(*arguments: Any, **options: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> Any:
         try:
-            return command(*arguments, **options)
+            return super().invoke(ctx)
         except PastmasterError as error:
             raise click.ClickException(" ".join(str(error).split("\n"))) from None
-
-    return guarded
 
 
 repository_argument = click.argument("place", metavar="REPOSITORY")
 
 
-def seed_option(what: str) -> Callable[[Command], Command]:
+def opened(place: str, *, create: bool = False) -> Repository:
+    """The repository at a place."""
+    from pastmaster.repository import Repository
+
+    return Repository(place, create=create)
+
+
+def whole_option(name: str, default: int, what: str, at_least: int = 1, at_most: int | None = None) -> Decorator:
+    """An option that takes a whole number."""
+    numbers = click.IntRange(at_least, at_most)
+    return click.option(name, type=numbers, default=default, show_default=True, help=what)
+
+
+def seed_option(what: str) -> Decorator:
     """``--seed``."""
-    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=what)
+    return whole_option("--seed", 0, what, at_least=0)
 
 
-def quiet_option(what: str) -> Callable[[Command], Command]:
+def quiet_option(what: str) -> Decorator:
     """``--quiet``."""
     return click.option("--quiet", is_flag=True, help=what)
 
 
-def out_option(default: str, what: str) -> Callable[[Command], Command]:
+def path_option(name: str, what: str, **more: Any) -> Decorator:
+    """An option that takes a path."""
+    return click.option(name, type=click.Path(path_type=Path), help=what, **more)
+
+
+def out_option(default: str, what: str) -> Decorator:
     """``--out``."""
-    return click.option("--out", type=click.Path(path_type=Path), default=Path(default), show_default=True, help=what)
+    return path_option("--out", what, default=Path(default), show_default=True)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
@@ -79,15 +96,8 @@ def _drawable(_: click.Context, option: click.Parameter, path: Path | None) -> P
         raise click.BadParameter(str(error), param=option) from None
 
 
-picture_option = click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    callback=_drawable,
-    help="Draw it into this file (.png, .svg or .pdf).",
-)
-episodes_option = click.option(
-    "--episodes", type=click.IntRange(min=1), default=1000, show_default=True, help="Episodes of each task."
-)
+picture_option = path_option("--picture", "Draw it into this file (.png, .svg or .pdf).", callback=_drawable)
+episodes_option = whole_option("--episodes", 1000, "Episodes of each task.")
 bounds_option = click.option(
     "--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the stored tasks]"
 )

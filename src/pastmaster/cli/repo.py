@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pastmaster.cli import options, printing
 from pastmaster.cli.tasks import NamedTasks, read_policy, task_options
+from pastmaster.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pastmaster.repository import Repository
+    from pastmaster.repository.records import TaskRecord
 
 
 @click.group()
@@ -21,26 +27,18 @@ def repo() -> None:
 
 @repo.command()
 @options.repository_argument
-@options.errors_in_one_sentence
 def init(place: str) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
-    from pastmaster.repository import Repository
-
-    with Repository(place) as repository:
+    with options.opened(place, create=True) as repository:
         click.echo(f"{repository.place}: {len(repository)} tasks")
 
 
 @repo.command()
 @options.repository_argument
 @task_options
-@click.option(
-    "--policy",
-    type=click.Path(path_type=Path),
-    help="Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.",
-)
+@options.path_option("--policy", "Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.")
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
 @options.quiet_option("Print only the ids.")
-@options.errors_in_one_sentence
 def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
     """Add tasks with their policies: files of arrays, an environment, or a domain's family.
 
@@ -49,14 +47,12 @@ def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes:
     pastmaster repo add lakes.db --gym FrozenLake-v1 --policy lake.npy
     """
     from pastmaster import parallel
-    from pastmaster.errors import InvalidInputError
-    from pastmaster.repository import Repository
 
     tasks = named.read()
     given = None if policy is None else read_policy(policy)
     if given is not None and len(tasks) > 1:
         raise InvalidInputError(f"--policy goes with one task, got {len(tasks)}")
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         before = len(repository)
         for task in parallel.tracked(tasks, len(tasks), printing.bars_wanted(quiet), "adding"):
             number = repository.add(task, given, evaluation_episodes=evaluation_episodes)
@@ -72,12 +68,9 @@ def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes:
 @repo.command()
 @options.repository_argument
 @click.argument("numbers", nargs=-1, type=int, required=True, metavar="ID...")
-@options.errors_in_one_sentence
 def remove(place: str, numbers: tuple[int, ...]) -> None:
     """Forget tasks, and their policies unless others go by them."""
-    from pastmaster.repository import Repository
-
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         repository.remove(*numbers)
         click.echo(f"{repository.place}: {len(set(numbers))} tasks removed, {len(repository)} left")
 
@@ -85,12 +78,9 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 @repo.command("list")
 @options.repository_argument
 @options.json_option
-@options.errors_in_one_sentence
 def list_(place: str, as_json: bool) -> None:
     """All tasks: what their policy of record is worth, and the cell they are in."""
-    from pastmaster.repository import Repository
-
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         found, cells = repository.records(), repository.cells()
     if as_json:
         printing.print_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
@@ -110,12 +100,9 @@ def list_(place: str, as_json: bool) -> None:
 @click.argument("number", required=False, type=int, metavar="[ID]")
 @options.json_option
 @options.picture_option
-@options.errors_in_one_sentence
 def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
     """The repository in a few lines and its latest clustering as a picture, or one task."""
-    from pastmaster.repository import Repository
-
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         facts = _task_facts(repository, number) if number is not None else _facts(repository)
         clustering = repository.clustering() if picture is not None else None
     if picture is not None and clustering is None:
@@ -134,7 +121,7 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @repo.command()
 @options.repository_argument
 @click.option("--episodes", type=int, help="Episodes that a new task will get.")
-@click.option("--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the tasks]")
+@options.bounds_option
 @click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
 @click.option("--max-radius", type=float, help="Instead: the fewest policies such that no task loses more.")
 @click.option("--directed", is_flag=True, help="Count only what the tasks lose, not their representatives.")
@@ -146,17 +133,10 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @options.json_option
 @options.picture_option
 @options.quiet_option("No bars.")
-@options.errors_in_one_sentence
 def cluster(
-    place: str,
-    bounds: tuple[float, float] | None,
-    seed: int,
-    jobs: int,
-    as_json: bool,
-    picture: Path | None,
-    quiet: bool,
-    **question: Any,
-) -> None:
+    place: str, bounds: tuple[float, float] | None, seed: int, jobs: int, as_json: bool, picture: Path | None,
+    quiet: bool, **question: Any,
+) -> None:  # fmt: skip
     """Find the few policies that stand for all, and keep the answer.
 
     Ctrl-C ends the search early and keeps the best so far; the exit code is then 130.
@@ -166,7 +146,6 @@ def cluster(
     """
     import numpy as np
 
-    from pastmaster.repository import Repository
     from pastmaster.values.bounds import checked_bounds
 
     asked = {name: value for name, value in question.items() if value is not None}
@@ -174,15 +153,14 @@ def cluster(
         asked["span"] = checked_bounds("--bounds", bounds).span
     if not {"episodes", "n_clusters", "max_radius"} & set(asked):
         raise click.UsageError("one of --episodes, --n-clusters and --max-radius is needed")
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         records = repository.records()
         rng = np.random.default_rng(seed)
         found = repository.cluster(rng=rng, n_jobs=jobs, progress=printing.bars_wanted(quiet), **asked)
+    cells = zip(found.representatives.tolist(), np.bincount(found.labels).tolist(), found.radii.tolist(), strict=True)
     kept = [
         {"task": records[task].id, "name": records[task].name or "unnamed", "size": size, "radius": radius}
-        for task, size, radius in zip(
-            found.representatives.tolist(), np.bincount(found.labels).tolist(), found.radii.tolist(), strict=True
-        )
+        for task, size, radius in cells
     ]
     if as_json:
         head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
@@ -201,12 +179,9 @@ def cluster(
 @options.repository_argument
 @click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
 @options.json_option
-@options.errors_in_one_sentence
 def check(place: str, removing: bool, as_json: bool) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1."""
-    from pastmaster.repository import Repository
-
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         damage = repository.remove_damaged() if removing else repository.check()
         tasks = len(repository) if not damage else None
     if as_json:
@@ -223,30 +198,25 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 @repo.command()
 @options.repository_argument
 @click.argument("folder", type=click.Path(path_type=Path))
-@options.errors_in_one_sentence
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
-    from pastmaster.repository import Repository
-
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         click.echo(f"{len(repository)} tasks written: {repository.export(folder)}")
 
 
 @repo.command("import")
 @click.argument("folder", type=click.Path(path_type=Path))
 @options.repository_argument
-@options.errors_in_one_sentence
 def import_(folder: Path, place: str) -> None:
     """Read an exported FOLDER into a new or empty REPOSITORY, on this or another database."""
-    from pastmaster.repository import Repository
     from pastmaster.repository.archive import read_manifest
 
     read_manifest(folder)  # before a repository is made for nothing
-    with Repository(place) as repository:
+    with options.opened(place, create=True) as repository:
         click.echo(f"{repository.import_(folder)} tasks read into {repository.place}")
 
 
-def _added_line(repository: Any, number: int) -> str:
+def _added_line(repository: Repository, number: int) -> str:
     """A task that was added, and whether it goes by its own policy."""
     record = repository.record(number)
     own = record.policy_of_record == record.own_policy
@@ -254,13 +224,11 @@ def _added_line(repository: Any, number: int) -> str:
     return f"task {number}: {record.name or 'unnamed'}, worth {record.value:.4g} under {which}"
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _plain(record: TaskRecord) -> dict[str, Any]:
     return asdict(record) | {"bounds": None if record.bounds is None else list(record.bounds)}
 
 
-def _facts(repository: Any) -> dict[str, Any]:
+def _facts(repository: Repository) -> dict[str, Any]:
     """A repository in a few lines."""
     found, clusterings = repository.records(), repository.clusterings()
     facts: dict[str, Any] = {"repository": repository.place, "tasks": len(found)}
@@ -269,8 +237,8 @@ def _facts(repository: Any) -> dict[str, Any]:
         facts["kinds"] = ", ".join(sorted({record.kind for record in found}))
         first = repository.task(found[0].id)
         facts["states"], facts["actions"] = first.n_states, first.n_actions
-    if all(record.bounds is not None for record in found) and found:
-        facts["return_bounds"] = list(repository.return_bounds())
+        if all(record.bounds is not None for record in found):
+            facts["return_bounds"] = list(repository.return_bounds())
     if clusterings:
         result = clusterings[-1].result
         facts["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
@@ -278,7 +246,7 @@ def _facts(repository: Any) -> dict[str, Any]:
     return facts
 
 
-def _task_facts(repository: Any, number: int) -> dict[str, Any]:
+def _task_facts(repository: Repository, number: int) -> dict[str, Any]:
     """A task in a few lines."""
     about = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
     return _plain(repository.record(number)) | about

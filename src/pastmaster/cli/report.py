@@ -13,7 +13,6 @@ from pastmaster.cli import options
 @click.argument("place", metavar="PLACE")
 @options.out_option("pastmaster-report.html", "Where the page goes.")
 @options.quiet_option("Print nothing.")
-@options.errors_in_one_sentence
 def report(place: str, out: Path, quiet: bool) -> None:
     """Write one HTML page that needs nothing but a browser, and no network.
 

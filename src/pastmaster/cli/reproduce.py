@@ -32,7 +32,6 @@ WIDTH, SHOWN = 96, 3
 @options.seed_option("The first seed.")
 @options.json_option
 @options.quiet_option("No bar.")
-@options.errors_in_one_sentence
 def reproduce(
     names: tuple[str, ...],
     listed: bool,

@@ -23,7 +23,7 @@ from pastmaster.values import cross_values, policy_distance, return_bounds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Stage = Callable[[str], AbstractContextManager[None]]
+Stage = Callable[[str], AbstractContextManager[object]]
 EPISODES, TRIALS = 10_000, 10
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pastmaster.cli.options import whole_option
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -80,12 +81,10 @@ OPTIONS = (
     click.option("--gamma", type=float, help="Its discount.  [default: the environment's own, or 0.99]"),
     click.option("--horizon", type=int, help="Its most steps.  [default: the environment's own]"),
     click.option("--domain", type=click.Choice(DOMAINS), help="Tasks of one of the paper's domains."),
-    click.option("--count", type=click.IntRange(min=1), default=60, show_default=True, help="How many of them."),
-    click.option("--targets", type=click.IntRange(1, 4), default=2, show_default=True, help="Surveillance: targets."),
-    click.option(
-        "--sequences", type=click.IntRange(min=1), default=6, show_default=True, help="Surveillance: group sequences."
-    ),
-    click.option("--family-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Which tasks."),
+    whole_option("--count", 60, "How many of them."),
+    whole_option("--targets", 2, "Surveillance: targets.", at_most=4),
+    whole_option("--sequences", 6, "Surveillance: group sequences."),
+    whole_option("--family-seed", 0, "Which tasks.", at_least=0),
 )
 
 
@@ -97,9 +96,10 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
         named = NamedTasks(**{field.name: options.pop(field.name) for field in fields(NamedTasks)})
         return command(*arguments, named=named, **options)
 
+    decorated: Callable[..., Any] = called
     for add in reversed(OPTIONS):
-        called = add(called)
-    return called
+        decorated = add(decorated)
+    return decorated
 
 
 def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int | None) -> TabularMDP | GymTask:

@@ -9,6 +9,7 @@ import click
 
 from pastmaster.cli import options, printing
 from pastmaster.cli.tasks import NamedTasks, task_options
+from pastmaster.errors import InvalidInputError, RepositoryError
 
 if TYPE_CHECKING:
     from pastmaster.reuse import TransferRun
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @options.repository_argument
 @task_options
 @options.episodes_option
-@click.option("--trials", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it all.")
+@options.whole_option("--trials", 1, "How often to run it all.")
 @options.selector_option
 @options.bounds_option
 @options.seed_option("Another run.")
@@ -27,20 +28,10 @@ if TYPE_CHECKING:
 @options.picture_option
 @click.option("--add", is_flag=True, help="Add the task to the repository, with its policy and this run.")
 @options.quiet_option("No bars.")
-@options.errors_in_one_sentence
 def transfer(
-    place: str,
-    named: NamedTasks,
-    selector: str,
-    bounds: tuple[float, float] | None,
-    seed: int,
-    jobs: int,
-    as_json: bool,
-    picture: Path | None,
-    add: bool,
-    quiet: bool,
-    **amounts: Any,
-) -> None:
+    place: str, named: NamedTasks, selector: str, bounds: tuple[float, float] | None, seed: int, jobs: int,
+    as_json: bool, picture: Path | None, add: bool, quiet: bool, **amounts: Any,
+) -> None:  # fmt: skip
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
     \b
@@ -49,15 +40,14 @@ def transfer(
     """
     import numpy as np
 
-    from pastmaster.errors import InvalidInputError, RepositoryError
-    from pastmaster.repository import Repository
     from pastmaster.reuse import transfer as run_transfer
+    from pastmaster.tasks import TabularMDP
 
     tasks = named.read()
     if len(tasks) > 1:
         raise InvalidInputError(f"transfer meets one task, got {len(tasks)} (with --domain, give --count 1)")
     task = tasks[0]
-    with Repository(place, create=False) as repository:
+    with options.opened(place) as repository:
         repository.check_family(task)
         ids, sources = repository.source_ids(), repository.sources()
         if not sources:
@@ -67,8 +57,12 @@ def transfer(
         task, sources, bounds=declared, rng=np.random.default_rng(seed), on_violation="widen", n_jobs=jobs,
         progress=printing.bars_wanted(quiet), **amounts, **options.selector_settings(selector),
     )  # fmt: skip
-    added = _add(place, task, run) if add else None
-    optimum, best = _values(task, sources)
+    added, modelled = None, isinstance(task, TabularMDP)
+    if add:
+        with options.opened(place) as repository:
+            policy, provenance = (None, "solved") if modelled else (run.policy, "learned")
+            added = repository.add(task, policy, provenance=provenance, run=run)
+    optimum, best = _values(task, sources) if modelled else (None, None)
     if as_json:
         printing.print_json(_as_json(run, ids))
     else:
@@ -83,24 +77,11 @@ def transfer(
         printing.save_picture(run.plot(optimum), picture)
 
 
-def _add(place: str, task: Any, run: TransferRun) -> int:
-    """Store the task, solved where it has a model, else with what was learned."""
-    from pastmaster.repository import Repository
-    from pastmaster.tasks import TabularMDP
-
-    learned = None if isinstance(task, TabularMDP) else run.policy
-    with Repository(place, create=False) as repository:
-        return repository.add(task, learned, provenance="solved" if learned is None else "learned", run=run)
-
-
-def _values(task: Any, sources: list[Any]) -> tuple[float | None, float | None]:
-    """What an optimal policy and the best source are worth, where the task has a model."""
+def _values(task: Any, sources: list[Any]) -> tuple[float, float]:
+    """What an optimal policy and the best source are worth."""
     from pastmaster.solving import solve
-    from pastmaster.tasks import TabularMDP
     from pastmaster.values import cross_values
 
-    if not isinstance(task, TabularMDP):
-        return None, None
     values = cross_values([task], [solve(task), *sources])[0]
     return float(values.max()), float(values[1:].max())
 
