@@ -12,8 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
-import numpy as np
-
+from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.parallel.saved import Saved, as_text, digest, from_text, saving_folder
 from pastmaster.parallel.workers import ATTEMPTS, BACKENDS, Workers
@@ -30,13 +29,13 @@ MOST_CHUNKS = 256  # few enough that handing one over (about 1 ms) and saving it
 
 
 class LostWorkerError(PastmasterError, RuntimeError):
-    """A chunk of jobs took its worker down, again and again."""
+    """A chunk of jobs made its worker die, several times."""
 
 
 class Team:
-    """Workers that are kept from one ``run`` of a function to the next: starting processes takes seconds.
+    """Workers that are kept from one ``run`` of a function to the next, since starting processes takes seconds.
 
-    With one worker that is the caller there is nothing to keep. ``close`` it when done.
+    ``close`` it when done.
     """
 
     def __init__(self) -> None:
@@ -67,110 +66,122 @@ def run(
     on_interrupt: Callable[[], None] | None = None,
     team: Team | None = None,
 ) -> list[Result]:
-    """``[function(item) for item in items]`` on ``n_jobs`` workers (-1: one to a core), with a bar if asked.
+    """``[function(item) for item in items]`` on several workers.
 
-    ``backend`` is "threads", which suit jobs that spend their time in kernels (these release the GIL); "loky", worker
-    processes on this machine; "dask" or "ray", the cluster this program is connected to, which then settles the number
-    of workers, or else a local one. None is threads, or the caller itself for one worker. Neither the order of the
-    results nor the results depend on it. A chunk whose worker dies is run again, an error in a job reaches the caller.
-    With ``save`` finished chunks are written down at once, and those found there are not run.
+    Neither the results nor their order depend on the workers. A chunk whose worker dies is run again; an error in a
+    job reaches the caller.
 
-    Ctrl-C calls ``on_interrupt``; after that jobs on threads should end by themselves, early, and every result is
-    still returned; workers of other kinds are ended, and the results of finished chunks are returned, if there are
-    any. In the caller itself the jobs meet Ctrl-C. A ``team`` keeps its workers for the next call.
+    Parameters
+    ----------
+    function, items : callable, sequence
+        What to run, and on what.
+    n_jobs : int
+        The number of workers; -1 is one to a core.
+    backend : "threads", "loky", "dask", "ray" or None
+        Threads suit jobs that spend their time in kernels, which release the GIL; "loky" is worker processes on this
+        machine; "dask" and "ray" are the cluster this program is connected to, which then settles the number of
+        workers, or else a local one. None is threads, or the caller itself for one worker.
+    save : Saved, optional
+        Where finished chunks are written at once, and not run again if they are found there.
+    progress, label : bool, str
+        Whether to show a bar, and what it is called.
+    on_interrupt : callable, optional
+        Called on Ctrl-C. After that jobs on threads should end by themselves, early, and every result is still
+        returned; workers of other kinds are ended, and the results of finished chunks are returned, if there are any.
+        In the caller itself the jobs get the KeyboardInterrupt.
+    team : Team, optional
+        Keeps its workers for the next call.
+
+    Examples
+    --------
+    >>> from pastmaster import parallel
+    >>> parallel.run(abs, [-1, 2, -3], n_jobs=2)
+    [1, 2, 3]
     """
     count, kind = worker_count(n_jobs), checked_backend(backend)
-    chunks = _chunks(items)
-    results = {} if save is None else save.found(chunks)
-    left = {index: chunk for index, chunk in enumerate(chunks) if index not in results}
+    chunks = _Chunks(items, save, progress, label)
+    left = chunks.left
     if kind in (None, "threads") and (count == 1 or not left):
-        done = ((index, [function(item) for item in chunk]) for index, chunk in left.items())
-        _collect(done, len(left), results, save, progress, label)
+        chunks.collect((index, [function(item) for item in chunk]) for index, chunk in left.items())
     elif left:
         held = team or Team()
         workers = held.hire(function, kind or "threads", min(count, len(left)) if team is None else count)
         undisturbed = False
         try:
-            undisturbed = _run_on(workers, left, len(chunks), results, save, progress, label, on_interrupt)
+            undisturbed = chunks.run_on(workers, on_interrupt)
         finally:
             if team is None or not undisturbed:
                 held.close()
-    return [result for index in sorted(results) for result in results[index]]
+    return [result for index in sorted(chunks.results) for result in chunks.results[index]]
 
 
-def _run_on(
-    workers: Workers,
-    left: dict[int, Sequence[Any]],
-    n_chunks: int,
-    results: dict[int, list[Any]],
-    save: Saved[Any, Any] | None,
-    progress: bool,
-    label: str,
-    on_interrupt: Callable[[], None] | None,
-) -> bool:
-    """Run the chunks that are ``left`` and put what they give into ``results``; returns whether all of them ran.
+class _Chunks:
+    """The chunks of one ``run``, and the results of those that are finished, by number."""
 
-    Where chunks are saved, workers of this machine begin no other before that: a killed driver costs each of them one.
-    """
-    most = len(left) if save is None or workers.count is None else workers.count
-    futures: dict[int, Future[Any]] = {}
-    try:
-        _collect(_completed(workers, left, futures, most, n_chunks), len(left), results, save, progress, label)
-    except KeyboardInterrupt:
-        if on_interrupt is None:
-            raise
-        on_interrupt()
-        if workers.in_this_process:
-            left = {index: chunk for index, chunk in left.items() if index not in results}
-            _collect(_completed(workers, left, futures, most, n_chunks), len(left), results, None, False, label)
-        if not results:
-            raise
-        return False
-    return True
+    def __init__(self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str) -> None:
+        self.chunks, self.save, self.progress, self.label = _chunks(items), save, progress, label
+        self.results: dict[int, list[Any]] = {} if save is None else save.found(self.chunks)
+        self.futures: dict[int, Future[Any]] = {}
 
+    @property
+    def left(self) -> dict[int, Sequence[Any]]:
+        """The chunks that are not finished."""
+        return {index: chunk for index, chunk in enumerate(self.chunks) if index not in self.results}
 
-def _completed(
-    workers: Workers, left: dict[int, Sequence[Any]], futures: dict[int, Future[Any]], most: int, n_chunks: int
-) -> Iterator[tuple[int, list[Any]]]:
-    """The chunks with their results as they finish, at most so many under way; some may have begun, in ``futures``."""
-    under_way = {futures[index]: index for index in left if index in futures}
-    waiting = [index for index in left if index not in futures][::-1]
-    while waiting or under_way:
-        while waiting and len(under_way) < most:
-            index = waiting.pop()
-            futures[index] = workers.submit(left[index])
-            under_way[futures[index]] = index
-        for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-            index = under_way.pop(future)
-            try:
-                outcome = future.result()
-            except workers.lost as error:
-                raise LostWorkerError(
-                    f"run: a worker died at least {ATTEMPTS} times on chunk {index + 1} of {n_chunks}: "
-                    "is it out of memory?"
-                ) from error
-            yield index, workers.received(outcome)
+    def collect(self, finished: Iterable[tuple[int, list[Any]]]) -> None:
+        """Take chunks as they finish, and write them to the disk."""
 
+        def taken() -> Iterator[None]:
+            for index, results in finished:
+                self.results[index] = results
+                if self.save is not None:
+                    self.save.write(index, results)
+                yield
 
-def _collect(
-    done: Iterator[tuple[int, list[Any]]],
-    total: int,
-    results: dict[int, list[Any]],
-    save: Saved[Any, Any] | None,
-    progress: bool,
-    label: str,
-) -> None:
-    """Put chunks as they finish into ``results``, and on disk."""
+        for _ in tracked(taken(), len(self.left), self.progress, self.label):
+            pass
 
-    def kept() -> Iterator[None]:
-        for index, chunk_results in done:
-            results[index] = chunk_results
-            if save is not None:
-                save.write(index, chunk_results)
-            yield
+    def run_on(self, workers: Workers, on_interrupt: Callable[[], None] | None) -> bool:
+        """Run the chunks that are left; returns whether all of them ran.
 
-    for _ in tracked(kept(), total, progress, label):
-        pass
+        Where chunks are saved, workers of this machine begin no other chunk before that: a killed driver costs each of
+        them one.
+        """
+        most = len(self.chunks) if self.save is None or workers.count is None else workers.count
+        try:
+            self.collect(self._finished(workers, most))
+        except KeyboardInterrupt:
+            if on_interrupt is None:
+                raise
+            on_interrupt()
+            if workers.in_this_process:
+                self.save, self.progress = None, False
+                self.collect(self._finished(workers, most))
+            if not self.results:
+                raise
+            return False
+        return True
+
+    def _finished(self, workers: Workers, most: int) -> Iterator[tuple[int, list[Any]]]:
+        """The chunks that are left with their results as they finish, at most ``most`` under way."""
+        left = self.left
+        under_way = {self.futures[index]: index for index in left if index in self.futures}
+        waiting = [index for index in left if index not in self.futures][::-1]
+        while waiting or under_way:
+            while waiting and len(under_way) < most:
+                index = waiting.pop()
+                self.futures[index] = workers.submit(left[index])
+                under_way[self.futures[index]] = index
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                index = under_way.pop(future)
+                try:
+                    outcome = future.result()
+                except workers.lost as error:
+                    raise LostWorkerError(
+                        f"run: a worker died at least {ATTEMPTS} times on chunk {index + 1} of {len(self.chunks)}: "
+                        "is it out of memory?"
+                    ) from error
+                yield index, workers.received(outcome)
 
 
 def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -182,7 +193,7 @@ def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
 
 def worker_count(n_jobs: int) -> int:
     """The number of workers meant by ``n_jobs``."""
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0 or n_jobs < -1:
+    if not is_whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
         raise InvalidInputError(f"n_jobs is {n_jobs!r}, must be a positive number of workers, or -1 for one to a core")
     if n_jobs > 0:
         return int(n_jobs)
@@ -190,7 +201,7 @@ def worker_count(n_jobs: int) -> int:
 
 
 def checked_backend(backend: str | None) -> str | None:
-    """A backend that there is, or a refusal."""
+    """The name of a backend, or None."""
     if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
         raise InvalidInputError(f"backend is {backend!r}, must be one of {', '.join(BACKENDS)}, or None")
     return backend

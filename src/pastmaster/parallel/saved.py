@@ -24,19 +24,18 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import formerly
-from pastmaster.arrays import Array
+from pastmaster.arrays import Array, NamedArrays
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import npy_array, read_zip, to_npy, write_whole
 from pastmaster.generators import rng_to_dict
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Arrays = Mapping[str, Array]
 SUM = "sha256"
 
 
 def saving_folder(caller: str, save: str | os.PathLike[str]) -> Path:
-    """The folder to save to, made if need be, or a refusal."""
+    """The folder to save to, made if need be."""
     if not isinstance(save, str | os.PathLike) or not str(save):
         raise InvalidInputError(f"{caller}: save is {save!r}, must be the path of a folder")
     folder = Path(save)
@@ -59,8 +58,8 @@ class Saved(Generic[Item, Result]):
 
     folder: Path
     key: str
-    encode: Callable[[list[Result]], Arrays | None]
-    decode: Callable[[Arrays, Sequence[Item]], list[Result]]
+    encode: Callable[[list[Result]], NamedArrays | None]
+    decode: Callable[[NamedArrays, Sequence[Item]], list[Result]]
     names: Sequence[str] = ()
 
     def found(self, chunks: Sequence[Sequence[Item]]) -> dict[int, list[Result]]:
@@ -91,7 +90,7 @@ class Saved(Generic[Item, Result]):
         return self.folder / f"{self.names[chunk] if self.names else f'{self.key}-{chunk:03d}'}.npz"
 
 
-def packed(arrays: Arrays, name: str) -> bytes:
+def packed(arrays: NamedArrays, name: str) -> bytes:
     """Arrays as the bytes of an ``.npz`` file with their sum."""
     members = {key: to_npy(array) for key, array in arrays.items()}
     total = to_npy(np.frombuffer(_sum(members, name), np.uint8))
@@ -134,7 +133,10 @@ def from_text(array: Array) -> Any:
 def digest(*parts: Any, versions: bool = True) -> str:
     """A name for a problem, different for every other: 40 hexadecimal digits over arrays, numbers, texts, generators.
 
-    The versions of pastmaster and NumPy are part of it unless told: another one may draw or round in another way.
+    With ``versions`` those of pastmaster and NumPy are part of it: others may draw or round differently.
+
+    >>> digest("problem", 3, [1.5, None], versions=False)
+    '8f32cc8c4447fae09ead5407c917ddf04d9e8e7a'
     """
     total = hashlib.sha256()
     for part in (*([_versions()] if versions else []), *parts):

@@ -28,7 +28,7 @@ class Failure:
 
 
 def packed(content: Any) -> bytes:
-    """Anything as bytes, or a refusal."""
+    """Anything as bytes."""
     try:
         pickled: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
         return pickled
@@ -53,7 +53,7 @@ def work(function: bytes, items: bytes) -> bytes:
         try:
             failure = packed(Failure(error, where))
             pickle.loads(failure)
-        except Exception:  # an error that cannot travel, said in words
+        except Exception:  # an error that cannot be pickled: its text is sent
             failure = packed(Failure(RuntimeError(f"{type(error).__name__}: {error}"), where))
         return failure
 

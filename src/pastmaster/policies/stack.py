@@ -8,7 +8,6 @@ All in float32. A row's action depends on that row alone, bit for bit, in any ba
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -113,46 +112,6 @@ class NetworkStack:
             else:
                 actions = low + np.float32(0.5) * (np.tanh(x) + np.float32(1)) * (high - low)
         return actions
-
-
-def stacked(policies: Sequence[Any]) -> NetworkStack | None:
-    """Networks of one shape as one stack, which acts faster than each by itself.
-
-    Parameters
-    ----------
-    policies : sequence of Policy
-        Any policies.
-
-    Returns
-    -------
-    NetworkStack or None
-        None where they are not all of type ``NetworkPolicy`` and of one shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pastmaster.policies import NetworkPolicy, stacked
-    >>> left, right = (NetworkPolicy([([[sign], [-sign]], [0.0, 0.0])]) for sign in (1.0, -1.0))
-    >>> stacked([left, right]).act(np.array([[[2.0]], [[2.0]]])).tolist()
-    [[0], [1]]
-    """
-    stacks: list[Any] = [getattr(policy, "stack", None) for policy in policies]
-    if not stacks or not all(isinstance(stack, NetworkStack) for stack in stacks):
-        return None
-    first = stacks[0]
-    if any(stack.shape != first.shape or (stack.normal is None) != (first.normal is None) for stack in stacks):
-        return None
-
-    def joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
-        return [np.concatenate(part) for part in zip(*parts, strict=True)]
-
-    return NetworkStack(
-        first.shape,
-        joined([stack.weights for stack in stacks]),
-        joined([stack.biases for stack in stacks]),
-        None if first.limits is None else joined([stack.limits for stack in stacks]),
-        None if first.normal is None else joined([stack.normal for stack in stacks]),
-    )
 
 
 def _layer(x: Array, weights: Array, biases: Array) -> Array:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, reach_of, sealed
 from pastmaster.tasks.tabular import TabularMDP
 
@@ -25,10 +23,8 @@ class SimulatedTask(NamedTuple):
 
 def simulated(task: TabularMDP, horizon: int) -> SimulatedTask:
     """A task as the compiled episodes read it."""
-    shape = (task.n_states, task.n_actions, -1)
-    chances = np.ones((*shape[:2], 1)) if task.probability is None else task.probability
+    chances, next_state, reward, terminated = task.outcomes()
     return SimulatedTask(
-        sealed(task.next_state.reshape(shape)), sealed(task.reward.reshape(shape)),
-        sealed(task.terminated.reshape(shape)), sealed(reach_of(chances)), sealed(task.start_states),
+        next_state, reward, terminated, sealed(reach_of(chances)), task.start_states,
         sealed(reach_of(task.start_probability)), task.gamma, horizon,
     )  # fmt: skip

@@ -45,6 +45,15 @@ class Model(NamedTuple):
         return cls(sealed(reward), sealed(next_state), sealed(weight))
 
 
+class Outcomes(NamedTuple):
+    """The outcomes of a task [S, A, K], in the order in which Gymnasium's table ``P`` has them."""
+
+    probability: FloatArray
+    next_state: IntArray
+    reward: FloatArray
+    terminated: BoolArray
+
+
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class TabularMDP:
     """A task whose model is known: finite states and actions, held as arrays.
@@ -148,11 +157,20 @@ class TabularMDP:
     @property
     def start(self) -> int | FloatArray:
         """The start state, or the distribution over states [S]."""
-        if len(self.start_states) == 1:
-            return int(self.start_states[0])
+        return int(self.start_states[0]) if len(self.start_states) == 1 else self.start_distribution()
+
+    def start_distribution(self) -> FloatArray:
+        """The probability of each state to be the start [S]."""
         distribution = np.zeros(self.n_states)
         distribution[self.start_states] = self.start_probability
         return distribution
+
+    def outcomes(self) -> Outcomes:
+        """Probability, next state, reward and end of each outcome, each [S, A, K] also where K is 1."""
+        chances = np.ones(self.next_state.shape) if self.probability is None else self.probability
+        shape = (self.n_states, self.n_actions, -1)
+        arrays = (chances, self.next_state, self.reward, self.terminated)
+        return Outcomes(*(sealed(array.reshape(shape)) for array in arrays))
 
     def largest_reward(self) -> float:
         """The largest |reward| of an outcome that can happen."""

@@ -91,7 +91,7 @@ class TabularEnv(gym.Env[Any, Any]):
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802  Gymnasium's name
         """Gymnasium's transition table: ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
-        columns = _outcome_columns(self.mdp)
+        columns = [array.tolist() for array in self.mdp.outcomes()]
         return {
             s: {a: list(zip(*(column[s][a] for column in columns), strict=True)) for a in range(self.mdp.n_actions)}
             for s in range(self.mdp.n_states)
@@ -105,9 +105,7 @@ class TabularEnv(gym.Env[Any, Any]):
     @property
     def initial_state_distrib(self) -> npt.NDArray[np.float64]:
         """The start distribution [S], under Gymnasium's name."""
-        distribution = np.zeros(self.mdp.n_states)
-        distribution[self.mdp.start_states] = self.mdp.start_probability
-        return distribution
+        return self.mdp.start_distribution()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
@@ -143,10 +141,3 @@ def _draw(probability: npt.NDArray[np.float64], rng: np.random.Generator) -> int
     """An index drawn by one uniform number; the last one possible where rounding leaves a gap at the top."""
     index = int(np.searchsorted(np.cumsum(probability), rng.random(), side="right"))
     return min(index, int(np.flatnonzero(probability)[-1]))
-
-
-def _outcome_columns(mdp: TabularMDP) -> list[Any]:
-    """Probability, next state, reward, terminated as nested lists [S][A][K]."""
-    probability = np.ones(mdp.next_state.shape) if mdp.probability is None else mdp.probability
-    shape = (mdp.n_states, mdp.n_actions, -1)
-    return [x.reshape(shape).tolist() for x in (probability, mdp.next_state, mdp.reward, mdp.terminated)]
