@@ -36,9 +36,7 @@ def family(n_tasks: int, *, rng: np.random.Generator, gamma: float = GAMMA, hori
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pastmaster.domains import cart_pole
-    >>> cart_pole.family(2, rng=np.random.default_rng(0))[0].name
+    >>> family(2, rng=np.random.default_rng(0))[0].name
     'cart-pole, gravity 9.22, length 0.135, force 5.14'
     """
     caller = "cart_pole.family"
@@ -61,10 +59,8 @@ def task(gravity: float, length: float, force_mag: float, *, gamma: float = GAMM
 
     Examples
     --------
-    >>> from pastmaster.domains import cart_pole
-    >>> task = cart_pole.task(1.6, 0.5, -10.0)
-    >>> task.name, task.gamma, task.horizon
-    ('cart-pole, gravity 1.6, length 0.5, force -10', 0.99, 500)
+    >>> task(1.6, 0.5, -10.0).name
+    'cart-pole, gravity 1.6, length 0.5, force -10'
     """
     horizon = whole("cart_pole.task", "horizon", horizon, at_least=1, at_most=STEPS)
     parameters = {"gravity": gravity, "length": length, "force_mag": force_mag}
@@ -105,8 +101,7 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode in every lane."""
         if seed is not None or not self._generators:
-            seeds = self._seed_of_each_lane(seed)
-            self._generators = [seeding.np_random(each)[0] for each in seeds]
+            self._generators = [seeding.np_random(each)[0] for each in self._seed_of_each_lane(seed)]
         self.state, self.steps = np.empty((4, self.num_envs)), np.zeros(self.num_envs, np.int32)
         self._begin(np.arange(self.num_envs))
         self.prev_done = np.zeros(self.num_envs, np.bool_)
@@ -118,9 +113,8 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
         cosine, sine = np.cos(angle), np.sin(angle)
         push = np.where(np.equal(action, 1), self.force_mag, -self.force_mag)
         push = (push + self.polemass_length * np.square(angle_speed) * sine) / self.total_mass
-        turn = (self.gravity * sine - cosine * push) / (
-            self.length * (4.0 / 3.0 - self.masspole * np.square(cosine) / self.total_mass)
-        )
+        inertia = self.length * (4.0 / 3.0 - self.masspole * np.square(cosine) / self.total_mass)
+        turn = (self.gravity * sine - cosine * push) / inertia
         shift = push - self.polemass_length * turn * cosine / self.total_mass
         self.state = self.state + self.tau * np.stack((x_speed, shift, angle_speed, turn))
         self.steps += 1

@@ -13,3 +13,8 @@ def moved(n_rows: int, n_columns: int) -> npt.NDArray[np.int64]:
     row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
     ahead = ((row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1))
     return np.stack([np.clip(r, 0, n_rows - 1) * n_columns + np.clip(c, 0, n_columns - 1) for r, c in ahead], axis=1)
+
+
+def text(cells: npt.NDArray[np.str_], legend: str) -> str:
+    """A grid of letters, and below it what they mean."""
+    return "\n".join(" ".join(row) for row in cells) + f"\n{legend}\n"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.checks import whole, within
-from pastmaster.domains.grid import NORTH, SOUTH, moved
+from pastmaster.domains.grid import NORTH, SOUTH, moved, text
 from pastmaster.generators import checked_rng
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
@@ -28,24 +28,17 @@ START_ROW = 5
 WINDS = tuple(step / 10 for step in range(10))
 
 
-def family(
-    *, corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False
-) -> list[TabularMDP]:
+def family(**settings: Any) -> list[TabularMDP]:
     """The 100 tasks of the paper: task 10 * goal + w has its goal in corridor ``goal`` and wind w / 10.
 
     The settings are those of ``task``.
 
     Examples
     --------
-    >>> from pastmaster.domains import windy_corridor
-    >>> windy_corridor.family()[34].name
+    >>> family()[34].name
     'windy corridor, goal 3, wind 0.4'
     """
-    return [
-        task(goal, wind, corridor=corridor, gamma=gamma, horizon=horizon, terminating=terminating)
-        for goal in range(N_CORRIDORS)
-        for wind in WINDS
-    ]
+    return [task(goal, wind, **settings) for goal in range(N_CORRIDORS) for wind in WINDS]
 
 
 def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> list[TabularMDP]:
@@ -53,9 +46,7 @@ def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> lis
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pastmaster.domains import windy_corridor
-    >>> [task.params["goal"] for task in windy_corridor.new_tasks(3, rng=np.random.default_rng(0))]
+    >>> [task.params["goal"] for task in new_tasks(3, rng=np.random.default_rng(0))]
     [8, 6, 5]
     """
     caller = "windy_corridor.new_tasks"
@@ -65,35 +56,25 @@ def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> lis
 
 
 def task(
-    goal: int,
-    wind: float,
-    *,
-    corridor: int = 3,
-    gamma: float = 0.9,
-    horizon: int | None = 200,
-    terminating: bool = False,
-) -> TabularMDP:
+    goal: int, wind: float, *,
+    corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False,
+) -> TabularMDP:  # fmt: skip
     """One task of the domain.
 
     Parameters
     ----------
-    goal : int
-        The corridor with the goal at its end, 0 (north) to 9.
-    wind : float
-        The probability of being pushed north in a windy column.
+    goal, wind : int, float
+        The corridor with the goal at its end, 0 (north) to 9, and the probability of being pushed north in a windy
+        column.
     corridor : int
         The length of the corridors, in cells.
-    gamma, horizon
-        The discount, and the step cap of an episode (None: no cap).
-    terminating : bool
-        Whether reaching the goal ends the episode.
+    gamma, horizon, terminating
+        The discount, the step cap of an episode (None: no cap), and whether reaching the goal ends it.
 
     Examples
     --------
-    >>> import pastmaster
-    >>> task = pastmaster.domains.windy_corridor.task(goal=3, wind=0.25)
-    >>> task.n_states, task.n_actions, round(pastmaster.solve(task).start_value, 3)
-    (60, 4, 4.393)
+    >>> task(goal=3, wind=0.25).n_states
+    60
     """
     caller = "windy_corridor.task"
     goal = whole(caller, "goal", goal, at_least=0, at_most=N_CORRIDORS - 1)
@@ -114,16 +95,10 @@ def task(
     else:
         reward[goal_state] = 1.0
     return TabularMDP(
-        next_state,
-        reward,
-        probability=np.stack([1 - gust, gust], axis=2),
-        terminated=terminated,
-        gamma=gamma,
-        start=START_ROW * n_columns,
-        horizon=horizon,
-        name=f"windy corridor, goal {goal}, wind {wind:g}",
+        next_state, reward, probability=np.stack([1 - gust, gust], axis=2), terminated=terminated, gamma=gamma,
+        start=START_ROW * n_columns, horizon=horizon, name=f"windy corridor, goal {goal}, wind {wind:g}",
         params={"goal": goal, "wind": wind, "corridor": corridor, "terminating": terminating},
-    )
+    )  # fmt: skip
 
 
 def _moved(n_columns: int) -> npt.NDArray[np.int64]:
@@ -150,13 +125,10 @@ class WindyCorridorPicture:
         self.goal, self.wind = mdp.params["goal"], mdp.params["wind"]
 
     def ansi(self, state: int) -> str:
-        rows = [["."] + ["^"] * 2 + ["-"] * (self.n_columns - 3) for _ in range(N_CORRIDORS)]
-        rows[self.goal][-1] = "G"
-        rows[state // self.n_columns][state % self.n_columns] = "A"
-        return (
-            "\n".join(" ".join(row) for row in rows)
-            + f"\nagent A, goal G; in the columns ^ pushed north with probability {self.wind:g}\n"
-        )
+        cells = np.array([[".", "^", "^", *"-" * (self.n_columns - 3)]] * N_CORRIDORS)
+        cells[self.goal, -1] = "G"
+        cells[divmod(state, self.n_columns)] = "A"
+        return text(cells, f"agent A, goal G; in the columns ^ pushed north with probability {self.wind:g}")
 
     def rgb(self, state: int) -> npt.NDArray[np.uint8]:
         cells = np.full((N_CORRIDORS, self.n_columns, 3), 245)

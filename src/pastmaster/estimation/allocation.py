@@ -54,10 +54,8 @@ class Allocation:
     def incumbent(self, returns: Returns, last: IntArray | None) -> IntArray:
         """The clustering that all returns so far make; those that draws of U made are where the search begins."""
         starts = [*self.met, *([] if last is None else [last])]
-        return quick_labels(self._problem(returns.distance(self.question.directed)), starts, self.rng, *INCUMBENT)
-
-    def _problem(self, distance: FloatArray) -> Problem:
-        return Problem(distance, self.question)
+        problem = Problem(returns.distance(self.question.directed), self.question)
+        return quick_labels(problem, starts, self.rng, *INCUMBENT)
 
     def look(self, returns: Returns, incumbent: IntArray) -> None:
         """Draw, cluster, and see how far the entries matter."""
@@ -65,10 +63,11 @@ class Allocation:
         beta, deviation = returns.spread()
         error = deviation / np.sqrt(returns.counts)
         own, deciding, agreed = np.zeros(beta.shape), np.zeros(beta.shape), 0
-        kept = self._problem(returns.distance(directed)).cells(incumbent).representatives
+        kept = Problem(returns.distance(directed), self.question).cells(incumbent).representatives
         self.met = []
         for U in returns.resample(DRAWS, self.rng):
-            problem = self._problem(sealed(policy_distance(U, directed=directed, paired=returns.paired)))
+            distance = sealed(policy_distance(U, directed=directed, paired=returns.paired))
+            problem = Problem(distance, self.question)
             labels = quick_labels(problem, [incumbent], self.rng, *DRAWN)
             self.met.append(labels)
             mine = gradient(problem, U, returns.paired, incumbent, kept)
@@ -190,8 +189,7 @@ def carried(slopes: FloatArray, beta: FloatArray, pivot: LongArray) -> FloatArra
 def parts(errors: FloatArray) -> FloatArray:
     """What part of a variance is due to each entry."""
     squares = errors**2
-    total = squares.sum()
-    return squares / total if total > 0.0 else squares
+    return squares / squares.sum() if squares.any() else squares
 
 
 def _together(own: FloatArray, deciding: FloatArray) -> FloatArray:

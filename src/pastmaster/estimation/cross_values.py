@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pastmaster import parallel
-from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.arrays import IntArray, LongArray, sealed
 from pastmaster.checks import chosen, listed, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import Problem
@@ -55,11 +55,10 @@ def estimate_cross_values(
         start a table of actions is valued exactly, and counted as one episode.
     rng, budget : numpy.random.Generator, int
         The chances, and the most episodes in all.
-    clustering : mapping, optional
+    clustering, allocation : mapping, {"sequential", "uniform"}
         What the estimate is for, as options of ``search_clusterings``: episodes, span (by default that of the bounds),
-        directed, n_clusters, max_radius; restarts and iterations for the final search.
-    allocation : {"sequential", "uniform"}
-        Episodes where they can change that clustering, or for all entries alike.
+        directed, n_clusters, max_radius; restarts and iterations for the final search. Episodes go where they can
+        change that clustering, or to all entries alike.
     precision : float, optional
         Stop when the cost of the clustering (without one: every entry of U) is known to +- precision.
     confidence : float
@@ -76,7 +75,6 @@ def estimate_cross_values(
     Returns
     -------
     CrossValueEstimate
-        Mean returns, intervals, and the clustering if one was asked for.
 
     Raises
     ------
@@ -195,55 +193,48 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
     return question, {name: options[name] for name in SEARCHED if name in options}
 
 
-@dataclass
 class _Estimation:
     """Rounds of episodes, and what is known after each."""
 
-    returns: Returns
-    ranges: Ranges
-    aim: _Aim
-    rng: np.random.Generator
-    rounds: list[Round] = field(default_factory=list)
-    found: Clustering | None = None
-
-    def __post_init__(self) -> None:
-        self.alpha = 1.0 - self.aim.confidence
+    def __init__(self, returns: Returns, ranges: Ranges, aim: _Aim, rng: np.random.Generator) -> None:
+        self.returns, self.ranges, self.aim, self.rng, self.alpha = returns, ranges, aim, rng, 1.0 - aim.confidence
+        self.rounds: list[Round] = []
+        self.sampler: Allocation | None = None
+        self.labels: IntArray | None = None
+        self.found: Clustering | None = None
 
     def run(self, runner: EpisodeRunner) -> CrossValueEstimate:
         """Rounds until the precision is reached or the budget is spent."""
         returns = self.returns
         plan: LongArray = np.where(returns.exact, 0, FIRST)
-        labels: IntArray | None = None
-        sampler: Allocation | None = None
         while True:
             if plan.any():
                 runner.run(returns, plan)
-            bounds = self.ranges.of(returns)
+            self.bounds = self.ranges.of(returns)
             if self.aim.question is not None:
-                sampler = sampler or Allocation(self.question, self.rng)
-                sampler.question = self.question
-                labels = sampler.incumbent(returns, labels)
+                self.sampler = self.sampler or Allocation(self.question, self.rng)
+                self.sampler.question = self.question
+                self.labels = self.sampler.incumbent(returns, self.labels)
             spent = int(returns.counts.sum())
-            self.rounds.append(Round(spent, labels))
+            self.rounds.append(Round(spent, self.labels))
             left = self.aim.budget - spent
-            if self._is_precise(bounds, labels):
-                return self._result(bounds, sampler, "precision")
+            if self._is_precise():
+                return self._result("precision")
             if left < RUN:
-                return self._result(bounds, sampler, "budget")
-            size = int(GROWTH * spent) if left > 2 * GROWTH * spent else left
-            plan = self._plan(bounds, sampler, labels, size)
+                return self._result("budget")
+            plan = self._plan(int(GROWTH * spent) if left > 2 * GROWTH * spent else left)
             if not plan.any():  # all entries are exact
-                return self._result(bounds, sampler, "budget")
+                return self._result("budget")
 
-    def _plan(self, bounds: FloatArray, sampler: Allocation | None, labels: IntArray | None, size: int) -> LongArray:
+    def _plan(self, size: int) -> LongArray:
         """The episodes of the next round."""
-        if not self.aim.sequential or sampler is None or labels is None:
+        if not self.aim.sequential or self.sampler is None or self.labels is None:
             return evenly(self.returns, size)
-        sampler.look(self.returns, labels)
+        self.sampler.look(self.returns, self.labels)
         if self.aim.precision is not None:
-            made = self._made(labels)
-            sampler.look_at_width(made, *kept_distances(self.returns, bounds, made, self.alpha))
-        return sampler.plan(self.returns, size)
+            made = self._made(self.labels)
+            self.sampler.look_at_width(made, *kept_distances(self.returns, self.bounds, made, self.alpha))
+        return self.sampler.plan(self.returns, size)
 
     @property
     def question(self) -> Question:
@@ -254,20 +245,20 @@ class _Estimation:
             return question
         return replace(question, span=self.ranges.span(self.returns))
 
-    def _is_precise(self, bounds: FloatArray, labels: IntArray | None) -> bool:
+    def _is_precise(self) -> bool:
         if self.aim.precision is None:
             return False
         widest = 2.0 * self.aim.precision
-        if labels is None:
-            low, high = entry_limits(self.returns, bounds, self.alpha)
+        if self.labels is None:
+            low, high = entry_limits(self.returns, self.bounds, self.alpha)
             return bool((high - low).max() <= widest)
-        if self._width(bounds, self._made(labels)) > widest:
+        if self._width(self._made(self.labels)) > widest:
             return False
         self.found = self._searched()
-        return self._width(bounds, self.found) <= widest
+        return self._width(self.found) <= widest
 
-    def _width(self, bounds: FloatArray, clustering: Clustering) -> float:
-        low, high = cost_interval(self.returns, bounds, clustering, self.alpha)
+    def _width(self, clustering: Clustering) -> float:
+        low, high = cost_interval(self.returns, self.bounds, clustering, self.alpha)
         return high - low
 
     def _made(self, labels: IntArray) -> Clustering:
@@ -281,31 +272,18 @@ class _Estimation:
         distance, rng = self.returns.distance(question.directed), self.rng.spawn(1)[0]
         return search_clusterings(distance, rng=rng, **asdict(question), **self.aim.options)
 
-    def _result(
-        self, bounds: FloatArray, sampler: Allocation | None, stopped: Literal["precision", "budget"]
-    ) -> CrossValueEstimate:
-        returns = self.returns
+    def _result(self, stopped: Literal["precision", "budget"]) -> CrossValueEstimate:
+        returns, bounds = self.returns, self.bounds
         low, high = entry_limits(returns, bounds, self.alpha)
         found, interval, agreement = None, None, None
-        if sampler is not None:
+        if self.sampler is not None:
             found = self._searched() if self.found is None or stopped == "budget" else self.found
             interval = cost_interval(returns, bounds, found, self.alpha)
-            sampler.look(returns, found.labels)
-            agreement = sampler.agreement
+            self.sampler.look(returns, found.labels)
+            agreement = self.sampler.agreement
         return CrossValueEstimate(
-            mean=sealed(returns.mean),
-            low=sealed(low),
-            high=sealed(high),
-            episodes=sealed(returns.counts.copy()),
-            confidence=self.aim.confidence,
-            bounds=sealed(bounds),
-            bounds_from=self.ranges.sources,
-            stopped=stopped,
-            paired=returns.paired,
-            clustering=found,
-            cost_interval=interval,
-            agreement=agreement,
-            rounds=tuple(self.rounds),
-            question=None if sampler is None else self.question,
-            returns=returns,
-        )
+            mean=sealed(returns.mean), low=sealed(low), high=sealed(high), episodes=sealed(returns.counts.copy()),
+            confidence=self.aim.confidence, bounds=sealed(bounds), bounds_from=self.ranges.sources, stopped=stopped,
+            paired=returns.paired, clustering=found, cost_interval=interval, agreement=agreement,
+            rounds=tuple(self.rounds), question=None if self.sampler is None else self.question, returns=returns,
+        )  # fmt: skip

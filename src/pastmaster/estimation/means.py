@@ -26,10 +26,9 @@ class Estimate(NamedTuple):
 
     Attributes
     ----------
-    mean, error : ndarray
-        Each policy's mean return and its standard error [M]; 0 where all episodes are the same.
-    episodes : int
-        The episodes used, of all policies together.
+    mean, error, episodes
+        Each policy's mean return and its standard error [M], 0 where all episodes are the same; the episodes used,
+        of all policies together.
     """
 
     mean: FloatArray
@@ -45,10 +44,8 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
 
     Parameters
     ----------
-    task : TabularMDP or GymTask
-        A task with a horizon.
-    policies : sequence
-        Anything ``as_policy`` takes.
+    task, policies
+        A ``TabularMDP`` or ``GymTask`` with a horizon, and anything ``as_policy`` takes.
     episodes, seed : int
         Episodes of each policy, and the seed of all of them.
 
@@ -95,31 +92,7 @@ def certain_values(task: Task, policies: Sequence[Policy]) -> FloatArray:
 
 
 def fitting_policy(policy: Any, task: Task, place: str) -> Policy:
-    """The policy that ``as_policy`` makes, a table being checked against the task's states and actions.
-
-    Parameters
-    ----------
-    policy : object
-        Anything ``as_policy`` takes.
-    task : TabularMDP or GymTask
-    place : str
-        What an error calls the policy.
-
-    Returns
-    -------
-    Policy
-
-    Raises
-    ------
-    InvalidInputError
-        If it is no policy, or a table that does not fit the task.
-
-    Examples
-    --------
-    >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
-    >>> fitting_policy([0, 1], task, "here").table
-    array([0, 1], dtype=int32)
-    """
+    """The policy that ``as_policy`` makes, a table being checked against the task; errors call it ``place``."""
     made = as_policy(policy, place)
     if isinstance(made, TablePolicy):
         if task.n_states is None or task.n_actions is None:

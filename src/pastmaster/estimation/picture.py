@@ -17,22 +17,17 @@ if TYPE_CHECKING:
 def draw(estimate: CrossValueEstimate) -> Figure:
     """Three heat maps side by side."""
     figure, panels = figures.new_figure(16.2, 6.0, ncols=3)
+    width, known = estimate.high - estimate.low, f"How well that is known ({100 * estimate.confidence:g}% intervals)"
     panel_texts = (
         (estimate.mean, "What each policy is worth in each task", "mean return of an episode", "viridis"),
-        (
-            estimate.high - estimate.low,
-            f"How well that is known ({100 * estimate.confidence:g}% intervals)",
-            "width of the interval",
-            "magma_r",
-        ),
+        (width, known, "width of the interval", "magma_r"),
         (np.log10(estimate.episodes), "Where episodes were run", "episodes of the entry", "cividis"),
     )
     for axes, (values, title, scale, colours) in zip(panels, panel_texts, strict=True):
         figures.matrix(axes, values, title=title, rows="task", columns="policy", scale=scale, colours=colours)
     _plain_numbers(panels[2])
-    figure.suptitle(
-        repr(estimate).removeprefix("CrossValueEstimate(").removesuffix(")").replace("; ", "\n"), fontsize=10
-    )
+    words = repr(estimate).removeprefix("CrossValueEstimate(").removesuffix(")")
+    figure.suptitle(words.replace("; ", "\n"), fontsize=10)
     return figure
 
 

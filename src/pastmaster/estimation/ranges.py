@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pastmaster.arrays import FloatArray
@@ -20,12 +18,10 @@ class Ranges:
     """Bounds on a return in each task, and where they come from: "declared", "task" or "running"."""
 
     def __init__(self, tasks: list[Task], given: tuple[float, float] | None) -> None:
-        if given is not None:
-            bounds: list[Any] = [checked_bounds(CALLER, given)] * len(tasks)
-        else:
-            bounds = [task_bounds(task) for task in tasks]
+        declared = None if given is None else checked_bounds(CALLER, given)
+        bounds = [declared or task_bounds(task) for task in tasks]
         self.tasks = tasks
-        self.sources = tuple("declared" if given is not None else "running" if b is None else "task" for b in bounds)
+        self.sources = tuple("declared" if declared else "running" if b is None else "task" for b in bounds)
         self.known = np.array([(np.nan, np.nan) if b is None else b for b in bounds])
 
     def of(self, returns: Returns) -> FloatArray:
@@ -48,9 +44,9 @@ class Ranges:
         outside = (seen[:, 0] < self.known[:, 0] - slack) | (seen[:, 1] > self.known[:, 1] + slack)
         if outside.any():
             i = int(np.argmax(outside))
-            off = [float(np.abs(returns.of(i, j) - self.known[i].mean()).max()) for j in range(returns.counts.shape[1])]
-            j = int(np.argmax(off))
-            worst = returns.of(i, j)[np.argmax(np.abs(returns.of(i, j) - self.known[i].mean()))]
+            middle, rows = self.known[i].mean(), [returns.of(i, j) for j in range(returns.counts.shape[1])]
+            j = int(np.argmax([np.abs(row - middle).max() for row in rows]))
+            worst = rows[j][np.argmax(np.abs(rows[j] - middle))]
             raise InvalidInputError(
                 f"{CALLER}: policies[{j}] earned {worst:g} in an episode of tasks[{i}] ({self.tasks[i].name}), "
                 f"must be in {self.known[i, 0]:g} .. {self.known[i, 1]:g}: its bounds are wrong"

@@ -41,34 +41,24 @@ class CrossValueEstimate:
 
     Attributes
     ----------
-    mean, low, high : ndarray
-        Each entry's mean return, and the ends of its interval [N, M].
-    episodes : ndarray
-        The episodes used for each entry [N, M].
+    mean, low, high, episodes : ndarray
+        Each entry's mean return, the ends of its interval, and the episodes used for it [N, M].
     confidence : float
         The chance with which each interval holds at the moment of stopping, however that moment was chosen.
-    bounds : ndarray
-        Bounds on a return in each task [N, 2]. The intervals rest on them.
-    bounds_from : tuple of str
-        Where each task's bounds come from: "declared", the "task", or "running" (twice the range seen, which
-        guarantees nothing).
+    bounds, bounds_from : ndarray, tuple of str
+        Bounds on a return in each task [N, 2], on which the intervals rest, and where they come from: "declared", the
+        "task", or "running" (twice the range seen, which guarantees nothing).
     stopped : {"precision", "budget"}
         What ended it.
-    paired : bool
-        Whether policy j is task j's own.
-    clustering : Clustering or None
-        The one that was asked for, from ``distance()``.
+    clustering, question : or None
+        The clustering that was asked for, from ``distance()``, and what was asked.
     cost_interval : Interval or None
         Where its cost lies, with its representatives and with ``confidence``, although it was chosen by the same
         episodes.
     agreement : float or None
         The share of resampled U under which no cheaper clustering was found.
-    rounds : tuple of Round
-        How the clustering changed.
-    question : Question or None
-        What was asked.
-    returns : Returns
-        The return of every episode.
+    rounds, returns, paired
+        How the clustering changed, the return of every episode, and whether policy j is task j's own.
 
     Examples
     --------
@@ -112,26 +102,12 @@ class CrossValueEstimate:
     def distance(
         self, *, directed: bool | None = None, bias: Literal["corrected", "plug-in"] = "corrected"
     ) -> FloatArray:
-        """The distances of ``policy_distance``, as estimated.
+        """The distances of ``policy_distance``, as estimated; ``directed`` is by default as for the clustering.
 
-        Parameters
-        ----------
-        directed : bool, optional
-            Whether to return regrets [N, M] instead of distances [N, N]; by default as for the clustering.
-        bias : {"corrected", "plug-in"}
-            "plug-in" puts the means in. It is too large on average, since it takes maxima of noisy numbers.
-            "corrected" chooses the largest in one half of the episodes and values it in the other. Before it is cut at
-            0 it is at most the truth on average, except for what looking at returns to allocate episodes adds (see the
-            module ``returns``).
-
-        Returns
-        -------
-        ndarray
-
-        Raises
-        ------
-        InvalidInputError
-            If ``bias`` is another word, or the policies are not the tasks' own and ``directed`` is False.
+        The bias "plug-in" puts the means in. It is too large on average, since it takes maxima of noisy numbers.
+        "corrected" chooses the largest in one half of the episodes and values it in the other. Before it is cut at 0 it
+        is at most the truth on average, except for what looking at returns to allocate episodes adds (see the module
+        ``returns``). Raises an ``InvalidInputError`` if not ``directed`` and the policies are not the tasks' own.
         """
         if directed is None:
             directed = self.clustering.directed if self.clustering is not None else not self.paired
@@ -142,9 +118,8 @@ class CrossValueEstimate:
     def intervals(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """``low`` and ``high`` [N, M] at another confidence; with 1 - 0.05 / (N M) all entries hold at once, at 95%."""
         if not 0.0 < confidence < 1.0:
-            raise InvalidInputError(
-                f"CrossValueEstimate.intervals: confidence is {confidence!r}, must be between 0 and 1"
-            )
+            place = "CrossValueEstimate.intervals: confidence"
+            raise InvalidInputError(f"{place} is {confidence!r}, must be between 0 and 1")
         return entry_limits(self.returns, self.bounds, 1.0 - confidence)
 
     def gap(self, *, time_limit: float = 30.0) -> float:
@@ -152,11 +127,7 @@ class CrossValueEstimate:
 
         The highest cost that this one may have, less a cost that no clustering can beat under the lowest distances
         (``cost_lower_bound``). Both come from the same intervals, which hold at once. ``time_limit`` is in seconds.
-
-        Raises
-        ------
-        InvalidInputError
-            If no clustering was asked for, or one by ``max_radius``.
+        Raises an ``InvalidInputError`` if no clustering was asked for, or one by ``max_radius``.
         """
         found, question = self.clustering, self.question
         if found is None or self.cost_interval is None or question is None or question.max_radius is not None:
@@ -170,9 +141,8 @@ class CrossValueEstimate:
 
     def __repr__(self) -> str:
         n, m = self.mean.shape
-        used = int(self.episodes.sum())
-        per = f"{self.episodes.min()} to {self.episodes.max()} per entry"
-        parts = [f"U of {n} tasks x {m} policies from {used:,} episodes ({per}), stopped by {self.stopped}"]
+        used = f"{self.episodes.sum():,} episodes ({self.episodes.min()} to {self.episodes.max()} per entry)"
+        parts = [f"U of {n} tasks x {m} policies from {used}, stopped by {self.stopped}"]
         if self.clustering is not None and self.cost_interval is not None:
             low, high = self.cost_interval
             parts.append(

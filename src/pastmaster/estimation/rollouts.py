@@ -51,10 +51,8 @@ def episode_returns(
 
     Parameters
     ----------
-    task : TabularMDP or GymTask
-        A task with a horizon.
-    policies : sequence of Policy
-        What ``as_policy`` returns.
+    task, policies
+        A ``TabularMDP`` or ``GymTask`` with a horizon, and what ``as_policy`` returns.
     ranges : sequence of EpisodeRange
         Which episodes of which policy.
     seed : int
@@ -67,10 +65,8 @@ def episode_returns(
 
     Raises
     ------
-    InvalidInputError
-        If the task has no horizon, or a policy gives an action that does not fit.
-    TaskError
-        If the environment fails.
+    InvalidInputError, TaskError
+        If the task has no horizon or a policy gives an action that does not fit; if the environment fails.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from pastmaster import formerly
 from pastmaster.arrays import Array, sealed
 from pastmaster.checks import chosen, is_whole
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
-from pastmaster.estimation import fitting_policy
+from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row

@@ -37,26 +37,20 @@ class Solution(TablePolicy):
 
     Attributes
     ----------
-    value : ndarray of float, [S]
-        Within ``error_bound`` of the policy's value and of the best possible one, in every state.
-    policy : ndarray of int, [S]
-        The action of each state.
+    policy, value : ndarray, [S]
+        The action of each state; its value, within ``error_bound`` of the policy's own and of the best possible one.
     start_value : float
         The expected value of the start.
-    converged : bool
-        Whether ``error_bound`` is at most ``tol`` times the largest |value| or |reward|.
-    iterations : int
-        Sweeps over the states and rounds of policy iteration.
+    converged, iterations : bool, int
+        Whether ``error_bound`` is at most ``tol`` times the largest |value| or |reward|; sweeps over the states and
+        rounds of policy iteration.
     error_bound : float
         The certificate.
 
     Examples
     --------
-    >>> import pastmaster
-    >>> task = pastmaster.TabularMDP([[0]], [[1.0]], gamma=0.5)
-    >>> solution = pastmaster.solve(task)
-    >>> pastmaster.evaluate(task, solution)
-    array([2.])
+    >>> solve(TabularMDP([[0]], [[1.0]], gamma=0.5)).start_value
+    2.0
     """
 
     value: FloatArray
@@ -87,14 +81,13 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     Parameters
     ----------
     task : TabularMDP
-        The task; its horizon is not used.
+        Its horizon is not used.
     tol : float
-        The relative accuracy, above 0 and below 1.
+        Above 0 and below 1.
 
     Returns
     -------
     Solution
-        The policy, its value and a bound on the error.
 
     Raises
     ------
@@ -103,9 +96,7 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
 
     Examples
     --------
-    >>> import pastmaster
-    >>> task = pastmaster.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5)
-    >>> solution = pastmaster.solve(task)
+    >>> solution = solve(TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5))
     >>> solution.policy.tolist(), solution.value.tolist()
     ([1, 0], [3.0, 4.0])
     """
@@ -114,14 +105,7 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     if not (is_number(tol) and 0 < tol < 1):
         raise InvalidInputError(f"solve: tol is {tol!r}, must be a positive number below 1")
     largest = task.largest_reward()
-    solved = kernels.solve_model(*task.model(), largest, task.gamma, tol, MAX_ITERATIONS)
-    value, policy, iterations, error_bound = solved
-    scale = max(float(np.abs(value).max()), largest)
-    return Solution(
-        value=sealed(value),
-        policy=sealed(policy),
-        start_value=float(task.start_probability @ value[task.start_states]),
-        converged=bool(error_bound <= tol * scale),
-        iterations=iterations,
-        error_bound=error_bound,
-    )
+    value, policy, iterations, error = kernels.solve_model(*task.model(), largest, task.gamma, tol, MAX_ITERATIONS)
+    start_value = float(task.start_probability @ value[task.start_states])
+    converged = bool(error <= tol * max(float(np.abs(value).max()), largest))
+    return Solution(sealed(value), sealed(policy), start_value, converged, iterations, error)

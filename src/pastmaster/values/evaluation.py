@@ -21,14 +21,12 @@ def evaluate(task: TabularMDP, policy: Any) -> FloatArray:
     Parameters
     ----------
     task : TabularMDP
-        The task.
     policy : array_like, Policy or function
         An action for each state [S], the probabilities of the actions [S, A], or any policy: it is asked in each state.
 
     Returns
     -------
     ndarray of float, [S]
-        The expected discounted return from each state.
 
     Raises
     ------
