@@ -90,15 +90,24 @@ def load_sb3(
     >>> load_sb3("ppo_cartpole.zip")  # doctest: +SKIP
     NetworkPolicy(4 - 64 - 64 - 2, tanh, argmax)
     """
-    caller = "load_sb3"
-    if trust and (observation_space is not None or action_space is not None):
-        raise InvalidInputError(f"{caller}: spaces are given, must be left out with trust=True: they are loaded")
-    if algorithm is not None and not trust:
-        raise InvalidInputError(f"{caller}: algorithm is {algorithm!r}, must be left out without trust=True")
     if trust:
-        return _trusted(Path(path), algorithm, activation, normalise)
+        given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
+        return _trusted(Path(path), algorithm, normalise, given)
+    if algorithm is not None:
+        raise InvalidInputError(f"load_sb3: algorithm is {algorithm!r}, must be left out without trust=True")
+    return _read(Path(path), activation, normalise, observation_space, action_space)
+
+
+def _read(
+    path: Path,
+    activation: str | None,
+    normalise: Normalise,
+    observation_space: gym.Space[Any] | None,
+    action_space: gym.Space[Any] | None,
+) -> NetworkPolicy:
+    """The network of a file, read as data."""
+    caller, place = "load_sb3", f"load_sb3: {path.name}"
     data, state = read_model(path, caller)
-    place = f"{caller}: {Path(path).name}"
     family, layers = acting_layers(state, place)
     _check_plain(data, place)
     observations = _agreed(data, "observation_space", observation_space, place)
@@ -106,8 +115,10 @@ def load_sb3(
     statistics = given_normalisation(normalise, layers[0][0].shape[1], caller)
     if normalise is None:
         _check_unnormalised(data, family, observations, place)
-    chosen = _activation(data, family, activation, place)
-    return network(family, layers, observations, actions, False, place, activation=chosen, normalise=statistics)
+    chosen_activation = _activation(data, family, activation, place)
+    return network(
+        family, layers, observations, actions, False, place, activation=chosen_activation, normalise=statistics
+    )
 
 
 def _kwargs(data: dict[str, Any], place: str) -> dict[str, Any]:
@@ -190,12 +201,13 @@ def _check_unnormalised(data: dict[str, Any], family: Family, observations: Spac
 
 
 def _trusted(
-    path: Path, algorithm: str | None, activation: str | None, normalise: Normalise
+    path: Path, algorithm: str | None, normalise: Normalise, given: dict[str, Any]
 ) -> NetworkPolicy | PredictPolicy:
-    """The policy as Stable-Baselines3 loads it."""
+    """The policy as Stable-Baselines3 loads it; nothing that it loads may be ``given``."""
     caller = "load_sb3"
-    if activation is not None:
-        raise InvalidInputError(f"{caller}: activation is {activation!r}, must be None with trust=True: it is loaded")
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInputError(f"{caller}: {name} is {value!r}, must be None with trust=True: it is loaded")
     try:
         import stable_baselines3
     except ImportError:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import Array, BoolArray, FloatArray, as_array
+from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, as_array
 from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
 
 PROBABILITY_TOLERANCE = 1e-9
+
+
+class Outcomes(NamedTuple):
+    """The outcomes of a task [S, A, K], in the order in which Gymnasium's table ``P`` has them."""
+
+    probability: FloatArray
+    next_state: IntArray
+    reward: FloatArray
+    terminated: BoolArray
 
 
 def refused(message: str) -> InvalidInputError:

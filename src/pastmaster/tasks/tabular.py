@@ -23,7 +23,7 @@ from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
 from pastmaster.checks import is_number, is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tasks.gymnasium_table import arrays_of_table, step_limit
-from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, checked_outcomes, checked_start, refused
+from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, Outcomes, checked_outcomes, checked_start, refused
 
 ARRAYS = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 
@@ -43,15 +43,6 @@ class Model(NamedTuple):
     def of(cls, reward: FloatArray, next_state: IntArray, weight: FloatArray) -> Model:
         """A model whose arrays are contiguous and read-only, always: kernels then compile for one kind only."""
         return cls(sealed(reward), sealed(next_state), sealed(weight))
-
-
-class Outcomes(NamedTuple):
-    """The outcomes of a task [S, A, K], in the order in which Gymnasium's table ``P`` has them."""
-
-    probability: FloatArray
-    next_state: IntArray
-    reward: FloatArray
-    terminated: BoolArray
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -36,7 +36,7 @@ def check_policy(
     Parameters
     ----------
     policy : Policy, array, function or Stable-Baselines3 model
-        Anything that is taken for a policy.
+        The policy, of any kind that ``as_policy`` takes.
     task : TabularMDP, GymTask, gymnasium.Env or a pair of spaces
         Where it acts: a task, an environment, or ``(observation_space, action_space)``.
     seed : int
@@ -64,9 +64,7 @@ def check_policy(
     observations = [observing.sample() for _ in range(OBSERVATIONS)]
     uniforms = rng.random(OBSERVATIONS)
     actions = _actions(acts, observations, uniforms)
-    for action in actions:
-        if not acting.contains(action.astype(acting.dtype) if isinstance(acting, gym.spaces.Box) else action):
-            raise ContractError(f"check_policy: act gives the action {action}, must be in {acting}")
+    _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)
     singly = [_actions(acts, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
     copied = pickle.loads(_pickled(acts))
@@ -81,6 +79,12 @@ def check_policy(
     ):  # fmt: skip
         if not _agree(actions, np.asarray(other)):
             raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
+
+
+def _check_in(space: gym.Space[Any], actions: Array) -> None:
+    for action in actions:
+        if not space.contains(action.astype(space.dtype) if isinstance(space, gym.spaces.Box) else action):
+            raise ContractError(f"check_policy: act gives the action {action}, must be in {space}")
 
 
 def _spaces(task: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
