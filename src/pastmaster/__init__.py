@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pastmaster import environments as environments
 
 if TYPE_CHECKING:
-    from pastmaster import domains as domains
+    from pastmaster import domains as domains, testing as testing
     from pastmaster.clustering import (
         Assignment as Assignment,
         Chain as Chain,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         plot_streams as plot_streams,
     )
     from pastmaster.errors import (
+        ContractError as ContractError,
         DamagedError as DamagedError,
         InvalidInputError as InvalidInputError,
         PastmasterError as PastmasterError,
@@ -78,7 +79,7 @@ _PLACES = {
     "clustering": "Assignment Chain Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
     "exhaustive_clustering greedy_clustering mhav regret_bound search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
-    "errors": "DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",
     "policies": "load_sb3",
     "repository": "Repository",
@@ -89,7 +90,7 @@ _PLACES = {
     "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
-_SUBMODULES = ("domains", "errors", "policies")
+_SUBMODULES = ("domains", "errors", "policies", "testing")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 
