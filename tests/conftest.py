@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import misbehaving
-import numpy as np
-import pytest
-from hypothesis import settings
+for library in ("OMP", "OPENBLAS", "MKL"):  # workers on every core: threads of theirs would wait for each other
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+import misbehaving  # noqa: E402  NumPy looks at these when it is imported
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 if TYPE_CHECKING:
     from postgres import Server
