@@ -14,22 +14,7 @@ from pastmaster.reuse.trial import SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 
 __all__ = [
-    "RECOMMENDED",
-    "SELECTORS",
-    "Exp3Transfer",
-    "FixedPolicy",
-    "Learner",
-    "LearnerSettings",
-    "ProbabilisticPolicyReuse",
-    "QLearner",
-    "QLearning",
-    "RegretBalancing",
-    "RegretGuarantee",
-    "SB3Learning",
-    "SelectorProtocol",
-    "TransferRun",
-    "TsallisINF",
-    "decay",
-    "plot_curves",
-    "transfer",
-]
+    "RECOMMENDED", "SELECTORS", "Exp3Transfer", "FixedPolicy", "Learner", "LearnerSettings", "ProbabilisticPolicyReuse",
+    "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee", "SB3Learning", "SelectorProtocol", "TransferRun",
+    "TsallisINF", "decay", "plot_curves", "transfer",
+]  # fmt: skip

@@ -264,22 +264,18 @@ def play(
     vary, NaN where unknown; it is empty where none can be constant.
     """
     likelihood = buffers.likelihood[: len(buffers.likelihood) if share else 0]
-    mixed, c, own_episodes, epsilons = sources.mixed, len(sources.mixed), learner.own_episodes, learner.epsilons
-    Q, visits, steps, start_states, start_reach = (
-        learner.Q, learner.visits, learner.steps, task.start_states, task.start_reach
-    )  # fmt: skip
-    next_state, reward, terminated, reach = task.next_state, task.reward, task.terminated, task.reach
+    c, own_episodes, epsilons = len(sources.mixed), learner.own_episodes, learner.epsilons
     for t in range(first, len(returns)):
         arm = choose(arms, memory, settings, uniforms[t])
         if arm == c and not (share or mixing):
             epsilon = epsilons[min(own_episodes[0], len(epsilons) - 1)]
-            s = np.int64(start_states[outcome(start_reach, environment_rng.random())])
+            s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
             returns[t] = own_episode(
-                Q, visits, steps, epsilon, next_state, reward, terminated, reach, s, task.gamma, task.horizon,
-                environment_rng, learner_rng,
+                learner.Q, learner.visits, learner.steps, epsilon, task.next_state, task.reward, task.terminated,
+                task.reach, s, task.gamma, task.horizon, environment_rng, learner_rng,
             )  # fmt: skip
             own_episodes[0] += 1
-        elif len(constant) and arm < c and mixed[arm] < 0 and not np.isnan(constant[arm]):
+        elif len(constant) and arm < c and sources.mixed[arm] < 0 and not np.isnan(constant[arm]):
             returns[t] = constant[arm]
         else:
             returns[t] = episode(

@@ -14,14 +14,7 @@ import math
 import numpy as np
 
 from pastmaster.compiled import inlined, kernel
-from pastmaster.reuse import _layout as at
-from pastmaster.reuse._elimination_kernels import (
-    eliminate,
-    extend_confidence,
-    leading_mean,
-    mean_payoff,
-    payoff_variance,
-)
+from pastmaster.reuse import _elimination_kernels as evidence, _layout as at
 
 SHIFT_LIMIT = 40.0  # weights stay below exp(40) relative to their shift
 ROUNDING = 1e-9  # of the bounds' size
@@ -63,14 +56,14 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
     else:
         credit(arms, memory, settings, arm, x, likelihood)
     if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
-        extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
+        evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
     arms[at.COUNT, arm] += 1.0
     arms[at.TOTAL, arm] += x
     memory[at.EPISODE] += 1.0
     memory[at.PENDING] = -1.0
     if settings[at.ELIMINATION] != at.NEVER and memory[at.EPISODE] >= memory[at.NEXT_CHECK]:
         memory[at.NEXT_CHECK] += settings[at.CHECK_EVERY]
-        if eliminate(arms, settings, memory[at.EPISODE]) and rule == at.EXP3:
+        if evidence.eliminate(arms, settings, memory[at.EPISODE]) and rule == at.EXP3:
             shift_weights(arms, memory)
     return True
 
@@ -208,7 +201,7 @@ def weigh_balancing(arms, memory, settings):
     own = arms[at.COUNT, c]
     others = memory[at.EPISODE] - own
     owed = others < settings[at.FLOOR] * math.pow(c * t * t, 1.0 / 3.0)
-    shortfall = own * leading_mean(arms) - arms[at.TOTAL, c]
+    shortfall = own * evidence.leading_mean(arms) - arms[at.TOTAL, c]
     learner = c == 0 or (not owed and shortfall <= settings[at.KAPPA] * math.sqrt(t))
     if learner:
         for i in range(c):
@@ -227,8 +220,8 @@ def credit_balancing(arms, t, arm, x, likelihood):
     eta = tsallis_rate(t - arms[at.COUNT, c], True)
     chance = shared_chance(arms, likelihood, c) if len(likelihood) else arms[at.PROBABILITY, arm]
     for i in range(c):
-        gate = min(1.0, 4.0 * payoff_variance(arms, i))
-        base = 1.0 - mean_payoff(arms, i) if arms[at.PROBABILITY, i] >= gate * eta * eta else 0.0
+        gate = min(1.0, 4.0 * evidence.payoff_variance(arms, i))
+        base = 1.0 - evidence.mean_payoff(arms, i) if arms[at.PROBABILITY, i] >= gate * eta * eta else 0.0
         share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
         arms[at.LOSS, i] += (1.0 - x - base) * share / chance + base
 

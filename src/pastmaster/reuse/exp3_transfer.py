@@ -37,16 +37,12 @@ def theorem_beta(n_sources: int, episodes: int) -> float:
 
 
 class Exp3Transfer(Selector):
-    """EXP-3-Transfer, the paper's selector.
-
-    It needs the number of episodes and bounds on every return before the run.
+    """EXP-3-Transfer, the paper's selector. It needs the number of episodes and bounds on every return before the run.
 
     Parameters
     ----------
-    n_sources : int
-        The number of source policies, c. Arm c is the learner.
-    episodes : int
-        The number of episodes planned, T.
+    n_sources, episodes : int
+        The number of source policies, c (arm c is the learner), and the number of episodes planned, T.
     bounds : (float, float)
         The least and the greatest return, declared before the run.
     delta : float
@@ -58,7 +54,7 @@ class Exp3Transfer(Selector):
     beta : float, optional
         The exploration rate in 0 .. 1; by default the one that minimises the regret bound for ``episodes``.
     clip : bool
-        Move a return outside the bounds onto them. By default it is refused.
+        Move a return outside the bounds onto them; by default it is refused.
     rng : numpy.random.Generator
         Draws the arms.
 

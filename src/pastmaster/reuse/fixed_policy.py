@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
+from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.sources import acting, as_source
 
 
@@ -24,9 +24,7 @@ class FixedPolicy:
     >>> import numpy as np
     >>> from pastmaster import FixedPolicy, TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    >>> run = transfer(
-    ...     task, [[0]], episodes=50, bounds=(0, 1), learner=FixedPolicy([1]), rng=np.random.default_rng(0)
-    ... )
+    >>> run = transfer(task, [[0]], episodes=50, bounds=(0, 1), learner=FixedPolicy([1]), rng=np.random.default_rng(0))
     >>> run.policy.tolist(), int(run.recommended[0])
     ([1], 1)
     """
@@ -35,9 +33,7 @@ class FixedPolicy:
         self.policy = as_source(policy, "FixedPolicy: policy")
         self._act = acting(self.policy, np.random.default_rng())
 
-    def start(
-        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
-    ) -> FixedPolicy:
+    def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> FixedPolicy:
         """Return a copy that draws from ``rng`` where the policy is random."""
         started = copy(self)
         started._act = acting(self.policy, rng)

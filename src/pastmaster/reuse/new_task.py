@@ -53,35 +53,32 @@ def transfer(
 ) -> TransferRun:
     """Run episodes on a new task: reuse source policies where that pays, learn where it does not.
 
-    Returns are *discounted* by the task's gamma, which for a ``GymTask`` is 0.99 by default. So they are smaller than
-    the numbers of Stable-Baselines3's ``evaluate_policy``, which are undiscounted sums of rewards over episodes.
+    Returns are *discounted* by the task's gamma (0.99 by default for a ``GymTask``), so they are smaller than those of
+    Stable-Baselines3's ``evaluate_policy``, which are undiscounted.
 
     Parameters
     ----------
     task : TabularMDP, GymTask, gymnasium.Env, str or callable
-        The new task. A Gymnasium environment, its id, or a function that makes one needs ``gamma``, and ``horizon``
-        unless it has a step limit.
+        The new task. An environment, its id, or a function that makes one needs ``gamma``, and ``horizon`` unless it
+        has a step limit.
     sources : list of policies
         Actions [S], probabilities [S, A], functions of the observation, objects with ``act``, solutions, or
         Stable-Baselines3 models. Without any, the learner learns alone.
-    episodes : int
-        The episodes of a trial, T.
+    episodes, trials : int
+        The episodes of a trial, T, and how many independent trials to run.
     rng : numpy.random.Generator
         It is spawned for each trial, then for selector, environment and learner.
     bounds : (float, float) or "running", optional
         The least and the greatest return, declared for the family of tasks (see ``return_bounds``), not taken from the
         new task. For a ``GymTask`` they follow from its reward range if it has one; otherwise they are "running": the
-        arms run in turn, the learner first, until two returns differ, and these are the first bounds. Each return
-        outside then doubles the span and restarts the selector. The regret is at most 8 times the bound for known
-        bounds, plus the span for each restart and for each of the first episodes: the spans of all starts sum to at
-        most twice the last one, which is at most 4 times the true one.
+        arms run in turn, the learner first, until two returns differ, which are the first bounds; each return outside
+        doubles the span and restarts the selector. The regret is then at most 8 times that with known bounds, plus the
+        span for each restart and for each of the first episodes.
     selector : str or callable
         "exp3-transfer" (the paper's), "tsallis-inf", "regret-balancing" or "ppr"; or a class or function that is called
         as ``selector(n_sources, episodes, bounds=..., rng=...)`` (see ``SelectorProtocol``).
     learner : QLearning or LearnerSettings, optional
         The settings of the learner, ``QLearning()`` by default.
-    trials : int
-        How many independent runs to make.
     share : bool
         Count an episode for every source that would have acted as it did.
     on_violation : {"raise", "widen", "clip"}
@@ -90,12 +87,10 @@ def transfer(
     gamma, horizon : float, int, optional
         The discount and the most steps of an episode, for a task that does not have its own.
     n_jobs, backend : int, {"threads", "loky", "dask", "ray"}, optional
-        Workers for the trials (see ``parallel.run``). By default compiled trials run on threads and all others in
-        processes, where your code cannot change this one. Results do not depend on either.
-    save : path, optional
-        A folder for finished trials; the same call continues from them.
-    progress : bool
-        Show a progress bar.
+        Workers for the trials (see ``parallel.run``). By default compiled trials run on threads, all others in
+        processes. Results do not depend on either.
+    save, progress : path, bool, optional
+        A folder for finished trials, from which the same call continues; and whether to show a progress bar.
 
     Returns
     -------

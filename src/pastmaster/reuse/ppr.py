@@ -27,25 +27,21 @@ class ProbabilisticPolicyReuse(Selector):
 
     Parameters
     ----------
-    n_sources : int
-        The number of source policies, c. Arm c is the learner.
+    n_sources, rng
+        As for `Exp3Transfer`.
     episodes, bounds
         Accepted because all selectors are made by the same call; they change nothing.
-    psi : float
-        The probability in 0 .. 1 of the source's action at the first step of an episode that reuses it.
-    upsilon : float
-        The factor in 0 .. 1 by which that probability falls with every step.
+    psi, upsilon : float
+        The probability of the source's action at the first step of an episode that reuses it, and the factor by which
+        it falls with every step, both in 0 .. 1.
     temperature, temperature_step : float
         tau at the first episode, and its rise per episode.
-    rng : numpy.random.Generator
-        Draws the arms.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pastmaster import ProbabilisticPolicyReuse
-    >>> selector = ProbabilisticPolicyReuse(1, rng=np.random.default_rng(0))
-    >>> selector.probabilities.tolist()
+    >>> ProbabilisticPolicyReuse(1, rng=np.random.default_rng(0)).probabilities.tolist()
     [0.5, 0.5]
     """
 

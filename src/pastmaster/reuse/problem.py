@@ -17,7 +17,7 @@ from pastmaster.policies.batch import is_random
 from pastmaster.policies.policy import checked_policy
 from pastmaster.policies.sb3_live import is_model
 from pastmaster.reuse import _episode_kernels as kernels
-from pastmaster.reuse.protocols import LearnerSettings, learns_from_every
+from pastmaster.reuse.protocols import LearnerSettings, Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.sources import as_source, source_arrays
 from pastmaster.tasks.guard import Watch
@@ -52,7 +52,8 @@ class Problem:
         self.tabular = isinstance(task, TabularMDP)
         self.spec: gym.envs.registration.EnvSpec | None = None
         self.shared_environment = isinstance(task, gym.Env)
-        gamma, horizon = self._own_setting("gamma", gamma), self._own_setting("horizon", horizon)
+        own = (task.gamma, task.horizon) if isinstance(task, TabularMDP | GymTask) else (None, None)
+        gamma, horizon = _agreed("gamma", gamma, own[0]), _agreed("horizon", horizon, own[1])
         if self.tabular:
             self._take_task(horizon)
         else:
@@ -78,19 +79,8 @@ class Problem:
                 f"{int(np.argmax(endless))}): pass horizon, its most steps"
             )
         self.gamma, self.horizon = task.gamma, FOREVER if steps is None else steps
-        self.observations: gym.Space[Any] = gym.spaces.Discrete(task.n_states)
-        self.actions: gym.Space[Any] = gym.spaces.Discrete(task.n_actions)
-
-    def _own_setting(self, name: str, given: Any) -> Any:
-        """The task's own gamma or horizon, where it has one; another one is refused."""
-        if not isinstance(self.task, TabularMDP | GymTask):
-            return given
-        own = self.task.gamma if name == "gamma" else self.task.horizon
-        if own is None:
-            return given
-        if given is not None and given != own:
-            raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
-        return own
+        self.observations: Space = gym.spaces.Discrete(task.n_states)
+        self.actions: Space = gym.spaces.Discrete(task.n_actions)
 
     def _take_environment(self, gamma: float | None, horizon: int | None) -> None:
         if gamma is None:
@@ -106,6 +96,10 @@ class Problem:
                 f"transfer: {env} has no step limit and an episode may never end: pass horizon, its most steps"
             )
         self.horizon = whole("transfer", "horizon", min(steps), at_least=1)
+
+    def new_learner(self, rng: np.random.Generator) -> Any:
+        """A learner that knows nothing yet."""
+        return self.settings.start(self.observations, self.actions, self.gamma, rng)
 
     def watch(self) -> Watch:
         """A watch over the environments of one trial."""
@@ -171,6 +165,13 @@ class Problem:
     def arrays(self) -> tuple[SimulatedTask, kernels.Sources]:
         """Task and sources as the compiled episodes read them."""
         return simulated(self.task, self.horizon), source_arrays(self.sources, self.task)
+
+
+def _agreed(name: str, given: Any, own: Any) -> Any:
+    """The task's own gamma or horizon, where it has one; another one is refused."""
+    if own is not None and given is not None and given != own:
+        raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
+    return given if own is None else own
 
 
 def endless_states(task: TabularMDP) -> BoolArray:

@@ -14,16 +14,14 @@ from pastmaster.reuse._selector_kernels import outside
 from pastmaster.reuse.selector import Selector
 from pastmaster.values import Bounds
 
+Space = gym.Space[Any]
+
 
 class Learner(Protocol):
     """A running learner.
 
-    Optional members
-    ----------------
-    end_own_episode()
-        Called after each episode that the learner ran itself.
-    policy
-        The policy to keep at the end, in place of ``act``.
+    Optional members: ``end_own_episode()`` is called after each episode that the learner ran itself; ``policy`` is the
+    policy to keep at the end, in place of ``act``.
     """
 
     def act(self, observation: Any) -> Any:
@@ -37,33 +35,23 @@ class Learner(Protocol):
 class LearnerSettings(Protocol):
     """Settings that start a learner, once for each trial.
 
-    Optional members
-    ----------------
-    learn_from
-        "own" (the default) or "every": whose episodes the learner learns from.
+    Optional member: ``learn_from``, "own" (the default) or "every": whose episodes the learner learns from.
     """
 
-    def start(
-        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
-    ) -> Learner:
+    def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> Learner:
         """Return a learner that knows nothing yet."""
 
 
 class SelectorProtocol(Protocol):
     """A selector of your own. ``selector(n_sources, episodes, bounds=..., rng=...)`` makes one for each trial.
 
-    With ``share=True`` it is told a third argument, the likelihoods (see ``Exp3Transfer.tell``).
+    With ``share=True`` it is told a third argument, the likelihoods (see ``Exp3Transfer.tell``). Optional members:
 
-    Optional members
-    ----------------
-    bounds
-        The (lower, upper) that it counts on, or None.
-    n_clipped
-        How many returns it clipped itself; 0 by default.
-    eliminated_at
-        After how many episodes each source was dropped, -1 if it was not [c]; by default none was.
-    mixes, reuse
-        True if source and learner act in one episode, and the (psi, upsilon) of ``ProbabilisticPolicyReuse``.
+    * ``bounds``: the (lower, upper) that it counts on, or None;
+    * ``n_clipped``: how many returns it clipped itself; 0 by default;
+    * ``eliminated_at`` [c]: after how many episodes each source was dropped, -1 (the default) if it was not;
+    * ``mixes``, ``reuse``: True if source and learner act in one episode, and the (psi, upsilon) of
+      ``ProbabilisticPolicyReuse``.
     """
 
     def ask(self) -> int:

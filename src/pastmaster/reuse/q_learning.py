@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, sealed
 from pastmaster.checks import chosen, is_finite, is_number
 from pastmaster.errors import InvalidInputError
+from pastmaster.reuse.protocols import Space
 from pastmaster.tasks.spaces import discrete_size
 
 LearnFrom = Literal["own", "every"]
@@ -33,10 +33,8 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
 
     Parameters
     ----------
-    first : float
-        The value at n = 0, in 0 .. 1.
-    half : float
-        The n at which half of ``first`` is left.
+    first, half : float
+        The value at n = 0, in 0 .. 1, and the n at which half of it is left.
 
     Examples
     --------
@@ -60,15 +58,11 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
 class QLearning:
     """Settings of a Q-learner, the learner of ``transfer`` for Discrete observations and actions.
 
-    A schedule is a number, a function of n, or a list by n whose last entry stays. Functions are tabulated for the
-    first 100,000 n.
-
     Parameters
     ----------
-    step_size : schedule
-        The step size by the number of updates of (s, a) so far.
-    epsilon : schedule
-        The exploration rate by the number of the learner's own episodes so far.
+    step_size, epsilon : schedule
+        The step size by the number of updates of (s, a) so far, the exploration rate by that of the learner's own
+        episodes: a number, a function of n (tabulated for the first 100,000), or a list by n whose last entry stays.
     initial : float
         The first value of every Q(s, a).
     learn_from : {"own", "every"}
@@ -107,9 +101,7 @@ class QLearning:
         """All that its learners depend on, as arrays and plain values."""
         return [self.steps, self.epsilons, self.initial, self.learn_from]
 
-    def start(
-        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
-    ) -> QLearner:
+    def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> QLearner:
         """Return a learner that knows nothing yet, for Discrete observations and actions."""
         n_states, n_actions = discrete_size(observations), discrete_size(actions)
         if n_states is None or n_actions is None:
@@ -152,8 +144,7 @@ class QLearner:
     @property
     def policy(self) -> IntArray:
         """The greedy policy [S], ties to the lowest action."""
-        policy: IntArray = self.Q.argmax(axis=1).astype(np.int32)
-        return policy
+        return np.asarray(self.Q.argmax(axis=1), np.int32)
 
     def act(self, state: int, epsilon: float | None = None) -> int:
         """An epsilon-greedy action, drawn by one uniform number."""

@@ -31,31 +31,25 @@ from pastmaster.reuse.selector import Selector
 class RegretBalancing(Selector):
     """Balance the learner against the sources, so that a learner that starts badly still gets episodes.
 
-    Tsallis-INF with "anytime" elimination chooses among the sources.
-
     Parameters
     ----------
     n_sources : int
         The number of source policies, c. Arm c is the learner.
     episodes : int, optional
         The number of episodes that ``regret_guarantee`` is about; it changes nothing else.
-    kappa : float
-        How far the learner may fall behind: by kappa sqrt(t) payoffs after t episodes.
-    floor : float
-        What the sources are owed: floor (c t^2)^(1/3) episodes after t.
+    kappa, floor : float
+        After t episodes the learner may be kappa sqrt(t) payoffs behind, and floor (c t^2)^(1/3) episodes are owed to
+        the sources.
     bounds, delta, check_every, clip, rng
-        As for `Exp3Transfer`; here ``delta`` is above 0.
+        As for `Exp3Transfer`; elimination is "anytime", and ``delta`` above 0.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pastmaster import RegretBalancing
     >>> selector = RegretBalancing(2, bounds=(0, 1), rng=np.random.default_rng(0))
-    >>> for _ in range(100):  # the learner is as good as the best source
-    ...     arm = selector.ask()
-    ...     selector.tell(arm, [0.6, 0.1, 0.6][arm])
-    >>> selector.counts.tolist()
-    [6, 3, 91]
+    >>> selector.probabilities.tolist()  # a source first: the learner is compared with them
+    [0.5, 0.5, 0.0]
     """
 
     name = "regret-balancing"

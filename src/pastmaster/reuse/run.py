@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pastmaster import figures
-from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.arrays import FloatArray, IntArray, LongArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.protocols import adapted, policy_to_keep
 from pastmaster.reuse.windows import windows
@@ -25,9 +24,7 @@ CONFIDENCE = 0.95
 
 
 class TrialResult(NamedTuple):
-    """One trial: returns and arms [T], the selector, learner and bounds as they ended, how many returns were clipped,
-    how often the bounds were widened, and the episode at which the last selector began.
-    """
+    """One trial; selector, learner and bounds as they ended, ``begun`` the episode at which the last selector began."""
 
     returns: FloatArray
     arms: IntArray
@@ -45,10 +42,8 @@ class TransferRun:
 
     Attributes
     ----------
-    returns : array [trials, T]
-        The discounted return of every episode.
-    arms : array [trials, T]
-        The arm that ran it.
+    returns, arms : array [trials, T]
+        The discounted return of every episode, and the arm that ran it.
     eliminated_at : array [trials, c]
         After how many episodes each source was dropped, -1 if it was not.
     clipped, widened : array [trials]
@@ -56,10 +51,8 @@ class TransferRun:
     recommended : array [trials]
         The arm with the largest lower confidence bound on its mean return. Of the learner, which changes, only the last
         quarter of its episodes count.
-    selectors, learners, bounds : list
-        The selector, the learner and the bounds on a return of each trial, as they ended.
-    sources : list
-        The source policies.
+    selectors, learners, bounds, sources : list
+        The selector, the learner and the bounds on a return of each trial, as they ended; the source policies.
     bounds_from : str
         Where the bounds came from: "declared", the "task" (its reward range), or "running" (the returns seen, doubled).
 
@@ -69,18 +62,16 @@ class TransferRun:
     >>> from pastmaster import TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
     >>> run = transfer(task, [[1]], episodes=200, bounds=(0, 1), trials=2, rng=np.random.default_rng(0))
-    >>> run.returns.shape, run.curve(100).mean.shape, run.shares(100).shape
-    ((2, 200), (2,), (2, 2))
-    >>> run.recommended_policy.tolist()
-    [1]
+    >>> run.curve(100).mean.shape, run.shares(100).shape, run.recommended_policy.tolist()
+    ((2,), (2, 2), [1])
     """
 
     returns: FloatArray
     arms: IntArray
-    eliminated_at: npt.NDArray[np.int64]
-    clipped: npt.NDArray[np.int64]
-    widened: npt.NDArray[np.int64]
-    recommended: npt.NDArray[np.int64]
+    eliminated_at: LongArray
+    clipped: LongArray
+    widened: LongArray
+    recommended: LongArray
     selectors: list[Any]
     learners: list[Any]
     sources: list[Any]
@@ -90,10 +81,9 @@ class TransferRun:
     @classmethod
     def of(cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared") -> TransferRun:
         """The trials together."""
-        returns, arms = np.stack([r.returns for r in results]), np.stack([r.arms for r in results])
         return cls(
-            returns,
-            arms,
+            np.stack([r.returns for r in results]),
+            np.stack([r.arms for r in results]),
             np.stack([_eliminations(r, len(sources)) for r in results]),
             np.array([r.clipped for r in results]),
             np.array([r.widened for r in results]),
@@ -132,13 +122,7 @@ class TransferRun:
         return self.policy if arm == self.n_sources else self.sources[arm]
 
     def shares(self, window: int | None = None) -> FloatArray:
-        """Return how often each arm ran, as a share of the episodes of all trials [windows, c + 1].
-
-        Parameters
-        ----------
-        window : int, optional
-            The episodes in a window; by default there are about 100 windows.
-        """
+        """Return how often each arm ran, as a share of the episodes of all trials [windows, c + 1]; see ``curve``."""
         counts = windows(self.returns.shape[1], window, "TransferRun").counts(self.arms, self.n_sources + 1)
         shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
         return shares
@@ -154,24 +138,13 @@ class TransferRun:
         Returns
         -------
         Curve
-            ``episode`` (the middles of the windows), ``mean``, ``low`` and ``high``, each [windows].
+            ``episode`` (the middles), ``mean``, ``low`` and ``high``, each [windows].
         """
         cut = windows(self.returns.shape[1], window, "TransferRun")
         return Curve(cut.middles, *interval(cut.means(self.returns)))
 
     def plot(self, optimum: float | None = None) -> Figure:
-        """Draw the learning curve and, below it, the arms' shares of the episodes, with eliminations marked.
-
-        Parameters
-        ----------
-        optimum : float, optional
-            The value of an optimal policy, drawn as a line.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The picture; ``.savefig(path)`` writes it to a file.
-        """
+        """Draw the learning curve and, below it, the arms' shares of the episodes; ``optimum`` as for `plot_curves`."""
         figure, (above, below) = figures.new_figure(8, 7, nrows=2, sharex=True)
         draw_curves(above, {"mean return": self}, optimum)
         above.set_xlabel("")
@@ -229,7 +202,7 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
     Returns
     -------
     matplotlib.figure.Figure
-        Save it with ``.savefig(path)``.
+        The picture; ``.savefig(path)`` writes it to a file.
 
     Examples
     --------
@@ -283,7 +256,7 @@ def _draw_shares(axes: Axes, run: TransferRun) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
-def _eliminations(result: TrialResult, n_sources: int) -> npt.NDArray[np.int64]:
+def _eliminations(result: TrialResult, n_sources: int) -> LongArray:
     known = adapted(result.selector).eliminated_at
     dropped = np.full(n_sources, -1) if known is None else np.asarray(known, np.int64)
     return np.where(dropped >= 0, dropped + result.begun, -1)

@@ -23,6 +23,7 @@ from pastmaster.checks import chosen, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import NetworkPolicy, PredictPolicy
 from pastmaster.policies.sb3_live import missing, network_of
+from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.q_learning import LearnFrom
 
 ALGORITHMS = ("DQN", "SAC", "TD3", "DDPG")
@@ -47,10 +48,9 @@ class SB3Learning:
     policy : str
         Stable-Baselines3's name of the network.
     learn_from : {"own", "every"}
-        Learn from its own episodes or from every arm's.
+        As for `QLearning`.
     exploration_steps : int
-        The own steps over which schedules run, and after which they stay. Those of Stable-Baselines3 run over the share
-        of training that is left, which ``transfer`` does not know.
+        The own steps over which schedules run, and after which they stay: how much training is left is not known.
     **settings
         The algorithm's own settings, with its own defaults, apart from a ``buffer_size`` of 50,000.
 
@@ -82,9 +82,7 @@ class SB3Learning:
         settings = "".join(f", {key}={value!r}" for key, value in self.settings.items())
         return f"SB3Learning({self.algorithm}, learn_from={self.learn_from!r}{settings})"
 
-    def start(
-        self, observations: gym.Space[Any], actions: gym.Space[Any], gamma: float, rng: np.random.Generator
-    ) -> SB3Learner:
+    def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> SB3Learner:
         """Return a learner that knows nothing yet."""
         return SB3Learner(self, observations, actions, gamma, rng)
 
@@ -93,12 +91,7 @@ class SB3Learner:
     """A running learner; ``model`` is Stable-Baselines3's."""
 
     def __init__(
-        self,
-        settings: SB3Learning,
-        observations: gym.Space[Any],
-        actions: gym.Space[Any],
-        gamma: float,
-        rng: np.random.Generator,
+        self, settings: SB3Learning, observations: Space, actions: Space, gamma: float, rng: np.random.Generator
     ) -> None:
         try:
             import stable_baselines3
@@ -117,8 +110,8 @@ class SB3Learner:
         self.streams = Streams(rng)
         try:
             with self.streams.drawn_from():
-                kind = getattr(stable_baselines3, settings.algorithm)
-                self.model = kind(settings.policy, env, gamma=gamma, **own)
+                algorithm = getattr(stable_baselines3, settings.algorithm)
+                self.model = algorithm(settings.policy, env, gamma=gamma, **own)
         except (TypeError, ValueError, AssertionError) as error:
             raise InvalidInputError(f"{settings}: cannot learn from {observations} and {actions}: {error}") from None
         self.model.set_logger(Logger(folder=None, output_formats=[]))
@@ -144,8 +137,7 @@ class SB3Learner:
         model = self.model
         taken = np.asarray(action)[None]
         if isinstance(model.action_space, gym.spaces.Box):
-            limits = model.action_space.low, model.action_space.high
-            taken = model.policy.scale_action(np.clip(taken, *limits))
+            taken = model.policy.scale_action(np.clip(taken, model.action_space.low, model.action_space.high))
         step = (np.asarray(observation)[None], np.asarray(following)[None], taken, np.array([reward]))
         model.num_timesteps += 1
         self._steps += 1
@@ -196,7 +188,7 @@ class SB3Learner:
 class Spaces(gym.Env[Any, Any]):
     """An environment that is its spaces: what a model must be given to be made. It cannot be stepped."""
 
-    def __init__(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
+    def __init__(self, observations: Space, actions: Space) -> None:
         self.observation_space, self.action_space = observations, actions
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, as_array
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array
 from pastmaster.checks import chosen, flag, is_finite, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng, rng_from_dict, rng_to_dict
@@ -68,25 +68,19 @@ class Selector(ABC):
         self._settings[at.CHECK_EVERY] = check_every
 
     def ask(self) -> int:
-        """Return the arm to run next: a source, or ``n_sources`` for the learner.
-
-        Until that arm is told, ``ask`` repeats it.
-        """
+        """Return the arm to run next, a source or ``n_sources`` for the learner; repeated until that arm is told."""
         pending = self._memory[at.PENDING]
         if pending >= 0.0:
             return int(pending)
-        arm: int = kernels.choose(self._arms, self._memory, self._settings, self._rng.random())
-        return arm
+        return int(kernels.choose(self._arms, self._memory, self._settings, self._rng.random()))
 
     def tell(self, arm: int, episode_return: float, likelihood: npt.ArrayLike | None = None) -> None:
         """Tell the discounted return of one episode of the arm asked for.
 
         Parameters
         ----------
-        arm : int
-            The arm that ``ask`` gave.
-        episode_return : float
-            The discounted return of its episode.
+        arm, episode_return : int, float
+            The arm that ``ask`` gave, and the discounted return of its episode.
         likelihood : array_like [c + 1], optional
             How likely each arm would have been to act as this episode did (1 or 0 for a deterministic source), up to a
             common factor. The episode then counts, without bias, for every arm that could have run it.
@@ -94,8 +88,7 @@ class Selector(ABC):
         Raises
         ------
         InvalidInputError
-            If the arm is not the one asked for, or the return is not a finite number within the bounds. The state is
-            then as it was.
+            If the arm was not asked for, or the return is not finite or outside the bounds; nothing is changed.
         """
         pending = self._memory[at.PENDING]
         if pending < 0.0 or pending != arm:
@@ -121,26 +114,22 @@ class Selector(ABC):
         arms = self._arms.copy()
         if self._memory[at.PENDING] < 0.0:
             kernels.weigh(arms, self._memory.copy(), self._settings)
-        probabilities: FloatArray = arms[at.PROBABILITY]
-        return probabilities
+        return np.asarray(arms[at.PROBABILITY])
 
     @property
     def active(self) -> BoolArray:
         """Which arms are still in play [c + 1]; the learner always is."""
-        active: BoolArray = self._arms[at.ACTIVE] != 0.0
-        return active
+        return np.asarray(self._arms[at.ACTIVE], np.bool_)
 
     @property
-    def eliminated_at(self) -> npt.NDArray[np.int64]:
+    def eliminated_at(self) -> LongArray:
         """After how many episodes each source was eliminated, -1 if it was not [c]."""
-        dropped: npt.NDArray[np.int64] = self._arms[at.DROPPED, :-1].astype(np.int64)
-        return dropped
+        return np.asarray(self._arms[at.DROPPED, :-1], np.int64)
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> LongArray:
         """Each arm's own episodes [c + 1]."""
-        counts: npt.NDArray[np.int64] = self._arms[at.COUNT].astype(np.int64)
-        return counts
+        return np.asarray(self._arms[at.COUNT], np.int64)
 
     @property
     def mean_returns(self) -> FloatArray:

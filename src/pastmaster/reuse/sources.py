@@ -39,8 +39,7 @@ def _looked_up(actions: Array, state: Any) -> int:
 
 
 def _drawn(chances: Array, rng: np.random.Generator, state: Any) -> int:
-    action: int = draw(chances[state], rng.random())
-    return action
+    return int(draw(chances[state], rng.random()))
 
 
 def source_arrays(sources: list[Array], task: TabularMDP) -> Sources:

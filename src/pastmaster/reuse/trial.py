@@ -110,15 +110,9 @@ class TrialRun:
         self.rng, environment_rng, learner_rng = stream.spawn(3)
         self.bounds = None if plan.running else plan.bounds
         self.begun, self.widened = 0, 0  # the episode at which the last selector began; restarts
-        self.trial = Trial(
-            problem,
-            self._selector(plan.episodes, plan.bounds),
-            problem.settings.start(problem.observations, problem.actions, problem.gamma, learner_rng),
-            learner_rng,
-            int(environment_rng.integers(2**31)),
-            np.empty(plan.episodes),
-            np.empty(plan.episodes, np.int32),
-        )
+        selector, learner = self._selector(plan.episodes, plan.bounds), problem.new_learner(learner_rng)
+        seed, returns = int(environment_rng.integers(2**31)), np.empty(plan.episodes)
+        self.trial = Trial(problem, selector, learner, learner_rng, seed, returns, np.empty(plan.episodes, np.int32))
         self.engine: CompiledEpisodes | PlainEpisodes
         if plan.compiles(self.trial.selector):
             self.engine = CompiledEpisodes(self.trial)

@@ -35,7 +35,9 @@ def saved_trials(
         raise _refused("a selector of its own", "by name, as a class of pastmaster, or as functools.partial of one")
     if type(problem.settings) is not QLearning:
         raise _refused("a learner of its own", "a QLearning")
-    sources = [_source(source) for source in problem.sources]
+    sources = [source if isinstance(source, np.ndarray) else data_of(source) for source in problem.sources]
+    if any(source is None for source in sources):
+        raise _refused("a function as a source", "arrays, or networks")
     if not problem.identity:
         raise _refused("an environment or a function as its task", "a TabularMDP or the id of a registered environment")
     choosing = json.dumps([fresh.name, fresh.to_dict()["arguments"]])
@@ -43,14 +45,6 @@ def saved_trials(
     settings = [plan.episodes, plan.bounds, plan.bounds_from, plan.on_violation]
     key = parallel.digest("transfer", world, problem.settings.identity, choosing, settings, list(streams))
     return parallel.Saved(folder, key, _to_arrays, partial(_from_arrays, problem))
-
-
-def _source(source: Any) -> Any:
-    """A source as data."""
-    data = source if isinstance(source, np.ndarray) else data_of(source)
-    if data is None:
-        raise _refused("a function as a source", "arrays, or networks")
-    return data
 
 
 def _refused(what: str, wanted: str) -> InvalidInputError:
@@ -89,7 +83,7 @@ def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.G
         state = word["selector"]
         selector = SELECTORS[state["selector"]].from_dict(state)
         selector._rng = _advanced(selector_rng, state["rng"])
-        learner = problem.settings.start(problem.observations, problem.actions, problem.gamma, learner_rng)
+        learner = problem.new_learner(learner_rng)
         _advanced(learner_rng, word["learner_rng"])
         _fill(learner, {key: arrays[key][i] for key in LEARNED})
         bounds = None if word["bounds"] is None else Bounds(*map(float, word["bounds"]))

@@ -37,7 +37,7 @@ class TsallisINF(Selector):
     n_sources, episodes
         As for `RegretBalancing`.
     estimator : {"reduced-variance", "importance-weighted"}
-        How losses are estimated; see above.
+        How losses are estimated; the first varies less.
     bounds, elimination, delta, check_every, clip, rng
         As for `Exp3Transfer`; by default no source is eliminated.
 
@@ -45,12 +45,8 @@ class TsallisINF(Selector):
     --------
     >>> import numpy as np
     >>> from pastmaster import TsallisINF
-    >>> selector = TsallisINF(1, bounds=(0, 1), rng=np.random.default_rng(0))
-    >>> for _ in range(200):
-    ...     arm = selector.ask()
-    ...     selector.tell(arm, [0.9, 0.1][arm])
-    >>> bool(selector.probabilities[0] > 0.9)
-    True
+    >>> TsallisINF(3, bounds=(0, 1), rng=np.random.default_rng(0)).probabilities.tolist()
+    [0.25, 0.25, 0.25, 0.25]
     """
 
     name = "tsallis-inf"

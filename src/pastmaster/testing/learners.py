@@ -19,12 +19,7 @@ LENGTH = 10  # steps of an episode
 
 
 def check_learner(
-    settings: Any,
-    observation_space: gym.Space[Any],
-    action_space: gym.Space[Any],
-    *,
-    steps: int = 200,
-    seed: int = 0,
+    settings: Any, observation_space: gym.Space[Any], action_space: gym.Space[Any], *, steps: int = 200, seed: int = 0
 ) -> None:
     """Check that a learner keeps its contract, on steps drawn at random from its spaces.
 
@@ -51,7 +46,7 @@ def check_learner(
     Raises
     ------
     ContractError
-        If the learner breaks one of these rules. The message names the symptom and the likely cause.
+        The first rule that the learner breaks, and the likely cause.
 
     Examples
     --------

@@ -31,17 +31,13 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     ----------
     factory : callable
         Called as ``factory(n_sources, episodes, bounds=..., rng=...)``, as ``transfer`` does: a class, or a function.
-    n_sources : int
-        The number of sources.
-    episodes : int
-        The number of episodes of a run.
-    seed : int
-        Seeds the selectors and the returns.
+    n_sources, episodes, seed : int
+        The number of sources, the episodes of a run, and the seed of the selectors and the returns.
 
     Raises
     ------
     ContractError
-        The first rule that a selector breaks, with what is probably behind it.
+        The first rule that a selector breaks, and the likely cause.
 
     Examples
     --------
@@ -52,29 +48,22 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     """
     for arms in (whole("check_selector", "n_sources", n_sources, at_least=0), 0):
         check = _Check(factory, arms, whole("check_selector", "episodes", episodes, at_least=2), seed)
-        first = check.run(check.made())
-        check.repeats(first)
-        check.refuses(first)
-        check.resumes(first)
+        check.repeats()
+        check.refuses()
+        check.resumes()
         if arms:
             check.learns()
 
 
-class _Run:
-    """A run: the arms asked for, and the selector as it ended."""
-
-    def __init__(self, selector: Any, arms: list[int]) -> None:
-        self.selector, self.arms = selector, arms
-
-
 class _Check:
-    """Selectors of one factory, from one seed."""
+    """Selectors of one factory, from one seed: ``first`` as it ended after a run, and its ``arms``."""
 
     def __init__(self, factory: Callable[..., Any], n_sources: int, episodes: int, seed: int) -> None:
         self.factory, self.n_sources, self.episodes = factory, n_sources, episodes
         self.seed = whole("check_selector", "seed", seed, at_least=0)
-        rng = np.random.default_rng(self.seed)
-        self.returns = rng.uniform(*BOUNDS, (episodes, n_sources + 1))
+        self.returns = np.random.default_rng(self.seed).uniform(*BOUNDS, (episodes, n_sources + 1))
+        self.first = self.made()
+        self.arms = self.run(self.first)
 
     def made(self) -> Any:
         rng = np.random.default_rng(self.seed)
@@ -122,23 +111,23 @@ class _Check:
                 f"within the bounds {BOUNDS}"
             ) from error
 
-    def run(self, selector: Any, begin: int = 0, end: int | None = None) -> _Run:
-        """Episodes ``begin`` .. ``end`` - 1."""
+    def run(self, selector: Any, begin: int = 0, end: int | None = None) -> list[int]:
+        """The arms of episodes ``begin`` .. ``end`` - 1."""
         arms = []
         for row in self.returns[begin:end]:
             arms.append(self.asked(selector))
             self.told(selector, arms[-1], float(row[arms[-1]]))
-        return _Run(selector, arms)
+        return arms
 
-    def repeats(self, first: _Run) -> None:
+    def repeats(self) -> None:
         """The same seed gives the same run."""
-        if self.run(self.made()).arms != first.arms:
+        if self.run(self.made()) != self.arms:
             raise ContractError(
                 "check_selector: the same seed and returns give other arms: does it draw from a generator other than "
                 "its rng, or share state with other selectors?"
             )
 
-    def refuses(self, first: _Run) -> None:
+    def refuses(self) -> None:
         """What cannot be told is refused, and changes nothing."""
         selector, unknown, arms = self.made(), self.n_sources + 1, []
         self.refused(selector, 0, 0.0, "an arm before the first ask")
@@ -152,7 +141,7 @@ class _Check:
                 self.refused(selector, (arms[-1] + 1) % unknown, 0.0, "an arm that was not asked for")
             self.told(selector, arms[-1], float(row[arms[-1]]))
             self.refused(selector, arms[-1], 0.0, "the same arm twice")
-        if arms != first.arms:
+        if arms != self.arms:
             raise ContractError("check_selector: a refused tell changes later arms: check arguments before any change")
 
     def refused(self, selector: Any, arm: int, value: float, what: str) -> None:
@@ -172,16 +161,17 @@ class _Check:
 
     def learns(self) -> None:
         """Other returns make another selector."""
-        low, high = self.made(), self.made()
-        arms: tuple[list[int], list[int]] = ([], [])
-        for t in range(self.episodes):
-            for selector, seen, best in ((low, arms[0], 0), (high, arms[1], self.n_sources)):
-                seen.append(self.asked(selector))
-                self.told(selector, seen[t], BOUNDS[seen[t] == best])
-        if arms[0] == arms[1] and (_state(low) is None or _state(low) == _state(high)):
+        runs = []
+        for best in (0, self.n_sources):
+            selector, arms = self.made(), []
+            for _ in range(self.episodes):
+                arms.append(self.asked(selector))
+                self.told(selector, arms[-1], BOUNDS[arms[-1] == best])
+            runs.append((arms, _state(selector)))
+        if runs[0] == runs[1]:
             raise ContractError("check_selector: other returns give the same selector: does tell forget them?")
 
-    def resumes(self, first: _Run) -> None:
+    def resumes(self) -> None:
         """A selector read back from JSON goes on as the one that was written, told or not."""
         selector, half = self.made(), self.episodes // 2
         if not (hasattr(selector, "to_dict") and hasattr(selector, "from_dict")):
@@ -195,8 +185,7 @@ class _Check:
                 again = type(selector).from_dict(json.loads(text))
             except Exception as error:  # of whatever kind: it is the selector's
                 raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
-            rest = self.run(again, half)
-            if rest.arms != first.arms[half:] or _state(again) != _state(first.selector):
+            if self.run(again, half) != self.arms[half:] or _state(again) != _state(self.first):
                 raise ContractError(
                     "check_selector: read back from JSON it goes on in another way: does to_dict miss the generator, "
                     "the pending arm or another part of its state?"

@@ -38,15 +38,14 @@ def check_task(task: TabularMDP | GymTask, *, episodes: int = 3, seed: int = 0) 
     ----------
     task : TabularMDP or GymTask
         The task. Wrap an environment of your own: ``GymTask(make_env)``.
-    episodes : int
-        How many episodes are played, of at most 200 steps.
-    seed : int
-        The seed of the first episode and of the actions.
+    episodes, seed : int
+        How many episodes are played, of at most 200 steps, and the seed of the first and its actions; the others have
+        the seeds that follow.
 
     Raises
     ------
     ContractError
-        If the environment breaks its contract: what it did, and what to look for.
+        The first rule that the task breaks, and the likely cause.
 
     Examples
     --------
