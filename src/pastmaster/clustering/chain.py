@@ -30,11 +30,6 @@ class Chain:
     theta : float
         How fast the chance of moving k tasks at once falls with k: as exp(-k theta).
 
-    Raises
-    ------
-    InvalidInputError
-        If a number is out of its range.
-
     Examples
     --------
     >>> Chain(ladder=[10, 40, 160], theta=0.5)

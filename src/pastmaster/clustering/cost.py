@@ -14,12 +14,12 @@ the largest distance to a task of the same cell (an upper bound on "average", an
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, LongArray, as_array, sealed
+from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
 from pastmaster.checks import is_finite, is_number
 from pastmaster.clustering import _kernels as kernels
 from pastmaster.errors import InvalidInputError
@@ -68,26 +68,6 @@ def check_setting(caller: str, episodes: Any, span: Any) -> None:
     for name, value in (("episodes", episodes), ("span", span)):
         if not (is_number(value) and is_finite(value) and value > 0):
             raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a positive number")
-
-
-class Cells(NamedTuple):
-    """For each cell, its representative [c] and its radius [c]."""
-
-    representatives: LongArray
-    radii: FloatArray
-
-
-def measure_cells(distance: FloatArray, labels: IntArray, directed: bool) -> Cells:
-    """Representatives and radii of the cells 0 .. c - 1, by the paper's rule with its tie-break."""
-    representatives, radii = [], []
-    for cell in range(int(labels.max()) + 1):
-        members = np.flatnonzero(labels == cell)
-        candidates = np.arange(distance.shape[1]) if directed else members
-        reach = distance[members].max(axis=0) if directed else distance[np.ix_(members, members)].max(axis=0)
-        best = int(np.argmin(reach))
-        representatives.append(int(candidates[best]))
-        radii.append(float(reach[best]))
-    return Cells(np.array(representatives), np.array(radii))
 
 
 def filled(distance: FloatArray, labels: IntArray, directed: bool, kind_index: int) -> kernels.State:

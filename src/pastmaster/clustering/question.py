@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, IntArray
+from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray
 from pastmaster.checks import chosen, is_number, whole
-from pastmaster.clustering import _kernels as kernels, _local_kernels as local
-from pastmaster.clustering.cost import (
-    KINDS,
-    Cells,
-    Kind,
-    canonical_labels,
-    check_setting,
-    checked_distance,
-    filled,
-    measure_cells,
-    regret_bound,
-)
+from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
+from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
 
 
@@ -64,7 +55,7 @@ class Question:
             missing = "episodes" if self.episodes is None else "span"
             raise InvalidInputError(f"{caller}: {missing} is missing, must be given together with the other")
         if self.episodes is not None:
-            check_setting(caller, self.episodes, self.span)
+            costs.check_setting(caller, self.episodes, self.span)
 
     def check_asked(self, caller: str) -> None:
         """Refuse a question that asks for nothing."""
@@ -80,16 +71,23 @@ class Question:
         counts = np.arange(len(distance) + 1)
         table = np.zeros(len(counts))
         if self.episodes is not None and self.span is not None:
-            table = regret_bound(counts, self.episodes, self.span)
+            table = costs.regret_bound(counts, self.episodes, self.span)
         if self.n_clusters is None:
             return table
         return np.asarray(table[self.n_clusters] + (2.0 * distance.max() + 1.0) * np.abs(counts - self.n_clusters))
 
     def about(self, caller: str, distance: npt.ArrayLike) -> Problem:
         """The question about these distances; both are checked."""
-        matrix = checked_distance(caller, distance, self.directed)
+        matrix = costs.checked_distance(caller, distance, self.directed)
         self.check(caller, *matrix.shape)
         return Problem(matrix, self)
+
+
+class Cells(NamedTuple):
+    """For each cell, its representative [c] and its radius [c]."""
+
+    representatives: LongArray
+    radii: FloatArray
 
 
 class Problem:
@@ -105,15 +103,24 @@ class Problem:
 
     def labels(self, caller: str, labels: npt.ArrayLike) -> IntArray:
         """Labels [N] of a person, as cells 0 .. c - 1 in the order in which they first appear."""
-        return canonical_labels(caller, labels, self.n_tasks)
+        return costs.canonical_labels(caller, labels, self.n_tasks)
 
     def state(self, labels: IntArray) -> kernels.State:
         """A kernel state that holds the partition."""
-        return filled(self.distance, labels, self.directed, self.kind)
+        return costs.filled(self.distance, labels, self.directed, self.kind)
 
     def cells(self, labels: IntArray) -> Cells:
-        """Representatives and radii of the partition."""
-        return measure_cells(self.distance, labels, self.directed)
+        """Representatives and radii of the cells 0 .. c - 1, by the paper's rule with its tie-break."""
+        representatives, radii = [], []
+        for cell in range(int(labels.max()) + 1):
+            members = np.flatnonzero(labels == cell)
+            candidates = np.arange(self.distance.shape[1]) if self.directed else members
+            reach = self.distance[members] if self.directed else self.distance[np.ix_(members, members)]
+            reach = reach.max(axis=0)
+            best = int(np.argmin(reach))
+            representatives.append(int(candidates[best]))
+            radii.append(float(reach[best]))
+        return Cells(np.array(representatives), np.array(radii))
 
     def cost(self, labels: IntArray) -> float:
         """The cost of the partition."""
@@ -142,7 +149,7 @@ def priced(
     caller: str, distance: npt.ArrayLike, episodes: float, span: float, directed: bool, kind: Kind = "average"
 ) -> Problem:
     """The question of the least cost about these distances; all of it is checked."""
-    check_setting(caller, episodes, span)
+    costs.check_setting(caller, episodes, span)
     return Question(episodes, span, directed=directed, kind=kind).about(caller, distance)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, IntArray
 from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as kernels
+from pastmaster.clustering.baselines import default_thresholds, greedy_labels
 from pastmaster.clustering.chain import Chain
-from pastmaster.clustering.greedy import default_thresholds, greedy_labels
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import Problem
 

@@ -25,8 +25,8 @@ from pastmaster.checks import chosen, is_number, whole, within
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
-from pastmaster.clustering.cover import fewest_labels
 from pastmaster.clustering.partition import Clustering
+from pastmaster.clustering.programs import fewest_labels
 from pastmaster.clustering.question import Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
@@ -68,6 +68,7 @@ def search_clusterings(
     Returns
     -------
     Clustering
+        With its trace and, if certified, its lower bound.
 
     Raises
     ------

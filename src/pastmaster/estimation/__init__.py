@@ -6,10 +6,5 @@ from pastmaster.estimation.result import CrossValueEstimate
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 
 __all__ = [
-    "CrossValueEstimate",
-    "EpisodeRange",
-    "Estimate",
-    "episode_returns",
-    "estimate_cross_values",
-    "estimate_values",
-]
+    "CrossValueEstimate", "EpisodeRange", "Estimate", "episode_returns", "estimate_cross_values", "estimate_values",
+]  # fmt: skip

@@ -25,7 +25,7 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.clustering import Chain, Clustering, Question
-from pastmaster.clustering.cover import covering_labels
+from pastmaster.clustering.programs import covering_labels
 from pastmaster.clustering.question import Problem
 from pastmaster.clustering.restarts import Search
 from pastmaster.estimation.returns import Returns

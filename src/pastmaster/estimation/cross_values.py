@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -91,12 +91,12 @@ def estimate_cross_values(
     """
     rng, tasks, columns = checked_rng(CALLER, rng), _checked_tasks(tasks), _checked_columns(policies)
     returns = _exact_returns(tasks, columns, paired)
-    aim = _Aim.checked(returns, budget, clustering, allocation, precision, confidence)
-    ranges = Ranges(tasks, bounds)
-    seeds, stream = rng.integers(2**63, size=len(tasks)).tolist(), rng.spawn(1)[0]
+    aim = {"budget": budget, "allocation": allocation, "precision": precision, "confidence": confidence}
+    estimation = _Estimation(returns, Ranges(tasks, bounds), rng.spawn(1)[0], clustering, **aim)
+    seeds = rng.integers(2**63, size=len(tasks)).tolist()
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
-        return _Estimation(returns, ranges, aim, stream).run(runner)
+        return estimation.run(runner)
 
 
 def _checked_tasks(tasks: Any) -> list[Task]:
@@ -134,41 +134,6 @@ def _exact_returns(tasks: list[Task], columns: list[Policy], paired: bool | None
     return returns
 
 
-@dataclass(frozen=True)
-class _Aim:
-    """What an estimate is for, and when it ends."""
-
-    budget: int
-    sequential: bool
-    precision: float | None
-    confidence: float
-    question: Question | None
-    options: dict[str, Any]  # of the final search
-
-    @classmethod
-    def checked(
-        cls, returns: Returns, budget: Any, clustering: Any, allocation: Any, precision: Any, confidence: Any
-    ) -> _Aim:
-        """From arguments; what makes no sense is refused."""
-        chosen(CALLER, "allocation", allocation, ("sequential", "uniform"))
-        if allocation == "sequential" and clustering is None:
-            raise InvalidInputError(
-                f"{CALLER}: allocation is 'sequential' and clustering None, must be the options of a clustering, "
-                "such as {'episodes': 10_000}: episodes go where they can change it"
-            )
-        confidence = within(CALLER, "confidence", confidence, 0.5, 1.0 - 1e-12)
-        if precision is not None:
-            precision = within(CALLER, "precision", precision, 0.0, np.inf)
-        least = int(np.where(returns.exact, 1, FIRST).sum())
-        budget = whole(CALLER, "budget", budget, at_least=1)
-        if budget < least:
-            raise InvalidInputError(
-                f"{CALLER}: budget is {budget}, must be at least {least}: {FIRST} for every entry of U"
-            )
-        question, options = (None, {}) if clustering is None else checked_question(clustering, returns)
-        return cls(budget, allocation == "sequential", precision, confidence, question, options)
-
-
 def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str, Any]]:
     """What is asked for, and how the final search is to be done, from options of ``search_clusterings``."""
     if not isinstance(options, Mapping):
@@ -196,8 +161,27 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
 class _Estimation:
     """Rounds of episodes, and what is known after each."""
 
-    def __init__(self, returns: Returns, ranges: Ranges, aim: _Aim, rng: np.random.Generator) -> None:
-        self.returns, self.ranges, self.aim, self.rng, self.alpha = returns, ranges, aim, rng, 1.0 - aim.confidence
+    def __init__(
+        self, returns: Returns, ranges: Ranges, rng: np.random.Generator, clustering: Any, *, budget: Any,
+        allocation: Any, precision: Any, confidence: Any,
+    ) -> None:  # fmt: skip
+        self.sequential = chosen(CALLER, "allocation", allocation, ("sequential", "uniform")) == "sequential"
+        if self.sequential and clustering is None:
+            raise InvalidInputError(
+                f"{CALLER}: allocation is 'sequential' and clustering None, must be the options of a clustering, "
+                "such as {'episodes': 10_000}: episodes go where they can change it"
+            )
+        self.confidence = within(CALLER, "confidence", confidence, 0.5, 1.0 - 1e-12)
+        self.precision = None if precision is None else within(CALLER, "precision", precision, 0.0, np.inf)
+        self.budget, least = whole(CALLER, "budget", budget, at_least=1), int(np.where(returns.exact, 1, FIRST).sum())
+        if self.budget < least:
+            must = f"at least {least}: {FIRST} for every entry of U"
+            raise InvalidInputError(f"{CALLER}: budget is {budget}, must be {must}")
+        self.asked: Question | None = None
+        self.options: dict[str, Any] = {}  # of the final search
+        if clustering is not None:
+            self.asked, self.options = checked_question(clustering, returns)
+        self.returns, self.ranges, self.rng, self.alpha = returns, ranges, rng, 1.0 - self.confidence
         self.rounds: list[Round] = []
         self.sampler: Allocation | None = None
         self.labels: IntArray | None = None
@@ -211,13 +195,13 @@ class _Estimation:
             if plan.any():
                 runner.run(returns, plan)
             self.bounds = self.ranges.of(returns)
-            if self.aim.question is not None:
+            if self.asked is not None:
                 self.sampler = self.sampler or Allocation(self.question, self.rng)
                 self.sampler.question = self.question
                 self.labels = self.sampler.incumbent(returns, self.labels)
             spent = int(returns.counts.sum())
             self.rounds.append(Round(spent, self.labels))
-            left = self.aim.budget - spent
+            left = self.budget - spent
             if self._is_precise():
                 return self._result("precision")
             if left < RUN:
@@ -228,10 +212,10 @@ class _Estimation:
 
     def _plan(self, size: int) -> LongArray:
         """The episodes of the next round."""
-        if not self.aim.sequential or self.sampler is None or self.labels is None:
+        if not self.sequential or self.sampler is None or self.labels is None:
             return evenly(self.returns, size)
         self.sampler.look(self.returns, self.labels)
-        if self.aim.precision is not None:
+        if self.precision is not None:
             made = self._made(self.labels)
             self.sampler.look_at_width(made, *kept_distances(self.returns, self.bounds, made, self.alpha))
         return self.sampler.plan(self.returns, size)
@@ -239,16 +223,16 @@ class _Estimation:
     @property
     def question(self) -> Question:
         """What is asked, with a span: that of the bounds, if none is given; running bounds change."""
-        question = self.aim.question
+        question = self.asked
         assert question is not None
         if question.episodes is None or question.span is not None:
             return question
         return replace(question, span=self.ranges.span(self.returns))
 
     def _is_precise(self) -> bool:
-        if self.aim.precision is None:
+        if self.precision is None:
             return False
-        widest = 2.0 * self.aim.precision
+        widest = 2.0 * self.precision
         if self.labels is None:
             low, high = entry_limits(self.returns, self.bounds, self.alpha)
             return bool((high - low).max() <= widest)
@@ -270,7 +254,7 @@ class _Estimation:
         """The clustering that all episodes so far make, well searched for."""
         question = self.question
         distance, rng = self.returns.distance(question.directed), self.rng.spawn(1)[0]
-        return search_clusterings(distance, rng=rng, **asdict(question), **self.aim.options)
+        return search_clusterings(distance, rng=rng, **asdict(question), **self.options)
 
     def _result(self, stopped: Literal["precision", "budget"]) -> CrossValueEstimate:
         returns, bounds = self.returns, self.bounds
@@ -283,7 +267,7 @@ class _Estimation:
             agreement = self.sampler.agreement
         return CrossValueEstimate(
             mean=sealed(returns.mean), low=sealed(low), high=sealed(high), episodes=sealed(returns.counts.copy()),
-            confidence=self.aim.confidence, bounds=sealed(bounds), bounds_from=self.ranges.sources, stopped=stopped,
+            confidence=self.confidence, bounds=sealed(bounds), bounds_from=self.ranges.sources, stopped=stopped,
             paired=returns.paired, clustering=found, cost_interval=interval, agreement=agreement,
             rounds=tuple(self.rounds), question=None if self.sampler is None else self.question, returns=returns,
         )  # fmt: skip

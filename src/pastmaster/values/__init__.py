@@ -13,11 +13,5 @@ from pastmaster.values.cross import cross_values
 from pastmaster.values.evaluation import evaluate, policy_distance
 
 __all__ = [
-    "Bounds",
-    "cross_values",
-    "evaluate",
-    "model_difference",
-    "policy_distance",
-    "return_bounds",
-    "task_bounds",
-]
+    "Bounds", "cross_values", "evaluate", "model_difference", "policy_distance", "return_bounds", "task_bounds",
+]  # fmt: skip

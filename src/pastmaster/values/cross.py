@@ -24,6 +24,8 @@ from pastmaster.values.evaluation import under_policy
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynamics method
+_Solved = tuple[IntArray, str]
+"""An optimal policy [S], and its solution in words where it is not certified."""
 
 
 def cross_values(
@@ -77,41 +79,34 @@ def cross_values(
     return _Cross(models, listed(policies, "cross_values: policies")).matrix(models, folder, workers)
 
 
-class _Policy(NamedTuple):
-    """An optimal policy [S], and its solution in words where it is not certified."""
-
-    actions: IntArray
-    doubt: str
-
-
 def _solved_policies(tasks: list[TabularMDP], folder: Path | None, workers: Mapping[str, Any]) -> list[IntArray]:
     """The canonical optimal policies, with a warning for each that is not certified."""
     saved = None
     if folder is not None:
         key = parallel.digest("solve", [task_data(task) for task in tasks])
-        saved = parallel.Saved[TabularMDP, _Policy](folder, key, _policies_to_arrays, _policies_from_arrays)
+        saved = parallel.Saved[TabularMDP, _Solved](folder, key, _policies_to_arrays, _policies_from_arrays)
     found = parallel.run(_solved_policy, tasks, save=saved, label="solving", **workers)
-    for task, solved in zip(tasks, found, strict=True):
-        if solved.doubt:
-            warnings.warn(f"cross_values: the policy of {task} is certified only to {solved.doubt}", stacklevel=3)
-    return [solved.actions for solved in found]
+    for task, (_, doubt) in zip(tasks, found, strict=True):
+        if doubt:
+            warnings.warn(f"cross_values: the policy of {task} is certified only to {doubt}", stacklevel=3)
+    return [actions for actions, _ in found]
 
 
-def _solved_policy(task: TabularMDP) -> _Policy:
+def _solved_policy(task: TabularMDP) -> _Solved:
     solution = solve(task)
-    return _Policy(solution.policy, "" if solution.converged else str(solution))
+    return solution.policy, "" if solution.converged else str(solution)
 
 
-def _policies_to_arrays(policies: list[_Policy]) -> dict[str, Array]:
-    doubts = [policy.doubt for policy in policies]
-    return {"actions": np.stack([policy.actions for policy in policies]), "doubts": parallel.as_text(doubts)}
+def _policies_to_arrays(policies: list[_Solved]) -> dict[str, Array]:
+    actions, doubts = zip(*policies, strict=True)
+    return {"actions": np.stack(actions), "doubts": parallel.as_text(list(doubts))}
 
 
-def _policies_from_arrays(arrays: Mapping[str, Array], tasks: Sequence[TabularMDP]) -> list[_Policy]:
+def _policies_from_arrays(arrays: Mapping[str, Array], tasks: Sequence[TabularMDP]) -> list[_Solved]:
     actions, doubts = arrays["actions"], parallel.from_text(arrays["doubts"])
     if actions.dtype != np.int32 or actions.shape != (len(tasks), tasks[0].n_states) or len(doubts) != len(tasks):
         raise ValueError("its policies do not fit")
-    return [_Policy(sealed(row), str(doubt)) for row, doubt in zip(actions, doubts, strict=True)]
+    return [(sealed(row), str(doubt)) for row, doubt in zip(actions, doubts, strict=True)]
 
 
 class _Block(NamedTuple):
