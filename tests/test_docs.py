@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 SOURCES = [ROOT / "pyproject.toml", ROOT / "mkdocs.yml", ROOT / "CITATION.cff", *sorted((ROOT / "src").rglob("*.py"))]
+WIDEST = 92  # columns of a code block: more would not fit the page
 MISREAD = [  # phrases that readers stumbled over
     "of what could be had",
     "neither a number of episodes nor a span",
@@ -39,13 +40,17 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def examples(page: Path) -> list[list[str]]:
-    """The Python blocks of a page: one that imports pastmaster stands alone, others continue those before."""
-    found: list[list[str]] = []
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+def examples(page: Path) -> list[list[tuple[str, str]]]:
+    """The Python blocks of a page, each with the output shown under it.
+
+    One that imports pastmaster stands alone, others continue those before.
+    """
+    found: list[list[tuple[str, str]]] = []
+    text = page.read_text(encoding="utf-8")
+    for block, output in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL):
         if re.search(r"^import pastmaster$", block, re.MULTILINE) or not found:
             found.append([])
-        found[-1].append(block)
+        found[-1].append((block, output))
     return found
 
 
@@ -59,14 +64,21 @@ EXAMPLES = [
 @pytest.mark.parametrize("blocks", EXAMPLES)
 def test_the_blocks_run_and_print_what_they_say(blocks, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if any('"drawer"' in block for block in blocks):
+    if any('"drawer"' in block for block, _ in blocks):
         fill_drawer(tmp_path / "drawer")
     names: dict[str, object] = {}
-    for number, block in enumerate(blocks):
+    for number, (block, output) in enumerate(blocks):
         exec(compile(block, f"block {number}", "exec"), names)
         printed = capsys.readouterr().out
-        for promised in re.findall(r"^ *print\(.*\)\s+# ([\[(\d][^:\n]*)", block, re.MULTILINE):
+        for promised in re.findall(r"^ *print\(.*\)\s+# ([\[(\d-][^:\n]*)", block, re.MULTILINE):
             assert promised in printed
+        assert " ".join(output.split()) in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_blocks_fit_the_page(page):
+    for block in re.findall(r"```\w+\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        assert [line for line in block.splitlines() if len(line) > WIDEST] == []
 
 
 def fill_drawer(folder: Path) -> None:

@@ -79,7 +79,7 @@ class RegretBalancing(Selector):
         self._settings[[layout.KAPPA, layout.FLOOR]] = self.kappa, self.floor
 
     def regret_guarantee(self) -> RegretGuarantee:
-        """Return the bounds on the two accounts, in words; ``docs/reuse.md`` has the argument."""
+        """Return the bounds on the two accounts, in words; ``docs/guarantees.md`` has the argument."""
         episodes, span = self._guaranteed_episodes(), self.bounds.span
         behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
         due = self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
