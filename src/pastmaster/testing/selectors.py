@@ -37,7 +37,8 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     Raises
     ------
     ContractError
-        The first rule that a selector breaks, and the likely cause.
+        The first rule that a selector breaks, and the likely cause. It is an ``AssertionError`` too: in a test, a
+        failure.
 
     Examples
     --------

@@ -44,8 +44,8 @@ def check_task(task: TabularMDP | GymTask, *, episodes: int = 3, seed: int = 0) 
 
     Raises
     ------
-    ContractError
-        The first rule that the task breaks, and the likely cause.
+    ContractError, InvalidInputError
+        The first rule that the task breaks, and the likely cause; ``InvalidInputError`` if it is no task.
 
     Examples
     --------
