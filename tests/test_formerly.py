@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,81 @@ def test_environments_of_then_are_those_of_now(kind, tmp_path):
         assert repository.add(carts()[1], networks()[1], evaluation_episodes=3) == 2  # known already
         repository.add(cart_pole.task(5.0, 0.5, 10.0), networks()[0], evaluation_episodes=3)
         assert repository.cross_values().tolist() == expected["with a third"]
+
+
+def stored_settings(path, change):
+    """Change the settings of the stream in a repository's file, as if it had been begun with them."""
+    from pastmaster.repository import rows, schema
+    from pastmaster.repository.database import Database
+
+    database = Database(path, create=False)
+
+    def work(connection):
+        row = rows.fetch_where(connection, "streams", schema.streams.c.name == "continual")[0]
+        rows.update(connection, "streams", row, settings=change(row["settings"]))
+
+    database.write(work)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("stored", "options"),
+    [
+        ({"theta": 0.5, "beta": 0.7}, {"chain": pastmaster.Chain(theta=0.5, beta=0.7)}),
+        ({"ladder": "[10.0, 40.0]"}, {"chain": pastmaster.Chain(ladder=[10, 40])}),
+    ],
+)
+def test_a_stream_begun_with_settings_of_the_chain_goes_on(stored, options, tmp_path):
+    place = tmp_path / "agent.db"
+    shutil.copy(FORMER / "agent.db", place)
+    stored_settings(place, lambda settings: settings | {"clustering": settings["clustering"] | stored})
+    with pastmaster.Repository(place) as repository:
+        agent = pastmaster.ContinualTransfer(
+            repository, episodes=60, recluster_every=2, rng=np.random.default_rng(5),
+            clustering={"restarts": 3, "iterations": 500, **options}, **pastmaster.RECOMMENDED,
+        )  # fmt: skip
+        assert len(agent.run(windy_tasks()).names) == 6
+
+
+@pytest.mark.parametrize(
+    ("stored", "selector"),
+    [
+        (f"<class '{formerly.FORMER}.reuse.tsallis_inf.TsallisINF'>", pastmaster.TsallisINF),
+        (
+            f"functools.partial(<class '{formerly.FORMER}.reuse.exp3_transfer.Exp3Transfer'>, elimination='anytime')",
+            partial(pastmaster.Exp3Transfer, elimination="anytime"),
+        ),
+    ],
+)
+def test_a_stream_begun_with_a_class_as_its_selector_goes_on(stored, selector, tmp_path):
+    place = tmp_path / "agent.db"
+    shutil.copy(FORMER / "agent.db", place)
+    stored_settings(place, lambda settings: settings | {"transfer": settings["transfer"] | {"selector": stored}})
+    with pastmaster.Repository(place) as repository:
+        agent = pastmaster.ContinualTransfer(
+            repository, episodes=60, recluster_every=2, rng=np.random.default_rng(5),
+            clustering={"restarts": 3, "iterations": 500}, **pastmaster.RECOMMENDED | {"selector": selector},
+        )  # fmt: skip
+        assert len(agent.run(windy_tasks()).names) == 6
+
+
+def test_a_repository_that_was_added_to_is_ours_alone(tmp_path):
+    """The former library would take environments stored under their new ids for damage."""
+    place = tmp_path / "carts.db"
+    shutil.copy(FORMER / "carts.db", place)
+    with pastmaster.Repository(place) as repository:
+        assert len(repository.tasks()) == 2
+        assert tables(place) & {formerly.VERSION_TABLE, "pastmaster_version"} == {formerly.VERSION_TABLE}  # only read
+        repository.add(cart_pole.task(5.0, 0.5, 10.0), networks()[0], evaluation_episodes=3)
+        assert tables(place) & {formerly.VERSION_TABLE, "pastmaster_version"} == {"pastmaster_version"}
+        repository.add(cart_pole.task(6.0, 0.5, 10.0), networks()[0], evaluation_episodes=3)
+    with pastmaster.Repository(place, create=False) as repository:
+        assert (len(repository), repository.check()) == (4, [])
+
+
+def tables(place):
+    with sqlite3.connect(place) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 @pytest.fixture

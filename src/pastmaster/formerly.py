@@ -7,6 +7,8 @@ and a chunk is found.
 
 from __future__ import annotations
 
+import re
+
 FORMER, NAME = "oldhand", "pastmaster"
 SHARED_RELEASE = "0.1.0"
 """The first release under the new name draws and rounds as the last under the old one."""
@@ -26,6 +28,11 @@ def digested(name: str) -> str:
     """An environment id, or the place of its code, as digests have it."""
     ours = name.startswith((f"{NAME}/", f"{NAME}.domains."))
     return FORMER + name.removeprefix(NAME) if ours else name
+
+
+def class_names(text: str) -> str:
+    """A setting that was stored as text, with our classes by their names alone: their modules have moved."""
+    return re.sub(rf"<class '(?:{FORMER}|{NAME})\.[\w.]*?(\w+)'>", r"<class \1>", text)
 
 
 def release(version: str) -> str:

@@ -127,12 +127,9 @@ class Addition:
         if run is not None and (done := self._stored_run(connection, run)) is not None:
             return done
         stored = self._stored(connection)
-        if not stored:
-            number = self._insert_new(connection)
-        else:
-            number = int(stored[0]["id"])
-            if self._is_better(connection, stored[0]):
-                self._install(connection, stored[0])
+        number = int(stored[0]["id"]) if stored else self._insert_new(connection)
+        if stored and self._is_better(connection, stored[0]):
+            self._install(connection, stored[0])
         if run is not None:
             value = connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
             settings = run["settings"] | {
@@ -146,10 +143,8 @@ class Addition:
 
     def _stored_run(self, connection: sa.Connection, run: rows.Row) -> int | None:
         """The task of a stream's run that is stored already, which must be this one."""
-        if run["stream_id"] is None:
-            return None
         here = [runs_table.c[name] == run[name] for name in ("stream_id", "position")]
-        found = rows.fetch_where(connection, "runs", *here)
+        found = [] if run["stream_id"] is None else rows.fetch_where(connection, "runs", *here)
         if not found:
             return None
         if found[0]["settings"]["task_digest"] != self.task_row["digest"] or found[0]["task_id"] is None:
@@ -192,15 +187,12 @@ class Addition:
 
     def _improve(self, connection: sa.Connection, policy: int) -> None:
         """Make the policy that of record wherever it is better than the present one."""
-        columns = tasks_table.c
-        better = []
-        for number, *present in connection.execute(sa.select(columns.id, columns.value, columns.value_error)):
-            worth = self.column.worths.get(number)
-            if worth is not None and worth.beats(Worth(*present)):
-                better.append(number)
+        columns, worths = tasks_table.c, self.column.worths
+        present = connection.execute(sa.select(columns.id, columns.value, columns.value_error))
+        better = [i for i, *worth in present if i in worths and worths[i].beats(Worth(*worth))]
         found = rows.fetch(connection, "tasks", better)
         for row in found:
-            rows.update(connection, "tasks", row, **_of_record({policy: self.column.worths[row["id"]]}, policy))
+            rows.update(connection, "tasks", row, **_of_record({policy: worths[row["id"]]}, policy))
         drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
 
     def _install(self, connection: sa.Connection, task: rows.Row) -> None:
@@ -212,9 +204,8 @@ class Addition:
         self._improve(connection, new)
         left = set(rows.numbers(connection, "policies"))
         others = [p for p in policies if p in left and (p != old or is_used(connection, old, besides=number))]
-        values, errors = (read_matrix(connection, [number], others, what)[0] for what in ("values", "errors"))
-        worths = {policy: Worth(*pair) for policy, *pair in zip(others, values, errors, strict=True)}
-        worths[new] = self.column.worths[number]
+        values, errors = (read_matrix(connection, [number], others, what)[0].tolist() for what in ("values", "errors"))
+        worths = dict(zip(others, map(Worth, values, errors), strict=True)) | {new: self.column.worths[number]}
         now = rows.fetch(connection, "tasks", [number])[0]
         rows.update(connection, "tasks", now, **_of_record(worths, new))
         drop_unused(connection, self.contents, old, now["policy_of_record"])
@@ -237,11 +228,7 @@ def check_family(connection: sa.Connection, task: Task) -> None:
 def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
     """The columns of a task for its policy of record, the best of these policies, and its value."""
     record = best(worths, own)
-    return {
-        "policy_of_record": record,
-        "value": float(worths[record].value),
-        "value_error": float(worths[record].error),
-    }
+    return {"policy_of_record": record, "value": worths[record].value, "value_error": worths[record].error}
 
 
 def _episodes(task: Any, episodes: int | None) -> int | None:

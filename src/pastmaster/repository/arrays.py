@@ -35,10 +35,10 @@ def pack(array: Array) -> Packed:
     return Packed(data, len(raw), hashlib.sha256(data).hexdigest())
 
 
-def unpack(packed: Packed, place: str) -> Array:
-    """The array that was packed, read-only, or ``DamagedError`` naming ``place``."""
-    data, size, sha256 = packed
-    if hashlib.sha256(data).hexdigest() != sha256:
+def unpack(packed: Packed, owner: str, number: int, name: str) -> Array:
+    """The array of this name and record, read-only, or ``DamagedError`` naming it."""
+    place, (data, size, sha256) = f"{owner} {number}: array {name!r}", packed
+    if Packed(data, size, hashlib.sha256(data).hexdigest()).of(owner, number, name).sha256 != sha256:
         raise DamagedError(f"{place}: its checksum does not match its {len(data):,} bytes")
     try:
         header = read_header(zlib.decompressobj().decompress(data, LONGEST_HEADER), size, place)
@@ -48,12 +48,3 @@ def unpack(packed: Packed, place: str) -> Array:
     if len(raw) != size:
         raise DamagedError(f"{place}: does not unpack to the {size:,} bytes it says")
     return from_npy(raw, header)
-
-
-def unpack_of(packed: Packed, owner: str, number: int, name: str) -> Array:
-    """The array of this name and record, read-only, or ``DamagedError`` naming it."""
-    place = f"{owner} {number}: array {name!r}"
-    plain = packed._replace(sha256=hashlib.sha256(packed.data).hexdigest())
-    if plain.of(owner, number, name).sha256 != packed.sha256:
-        raise DamagedError(f"{place}: its checksum does not match its {len(packed.data):,} bytes")
-    return unpack(plain, place)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import records, rows
-from pastmaster.repository.arrays import Packed, unpack_of
+from pastmaster.repository.arrays import Packed, unpack
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, arrays, sequences
@@ -137,8 +137,8 @@ class _Examiner:
 
     def _vector(self, table: str, number: int, name: str, its_arrays: dict[str, Array]) -> None:
         """A row or column of U, whole."""
-        vector(its_arrays, f"{name}_errors", f"{table} {number}")
-        self.vectors[table, number] = ids, _ = vector(its_arrays, f"{name}_values", f"{table} {number}")
+        vector(its_arrays, name, "errors", f"{table} {number}")
+        self.vectors[table, number] = ids, _ = vector(its_arrays, name, "values", f"{table} {number}")
         if len(ids):
             self.mentioned["policies" if table == "tasks" else "tasks"].add(int(ids.max()))
 
@@ -157,7 +157,7 @@ class _Examiner:
             if packed is None:
                 self.damage.append(Damage(place, f"array {name!r} cannot be read"))
                 continue
-            array = self._try(place, partial(unpack_of, Packed(*packed), table, number, name))
+            array = self._try(place, partial(unpack, Packed(*packed), table, number, name))
             if array is not None:
                 found[name] = array
         return found

@@ -23,7 +23,9 @@ from pastmaster.values import policy_distance
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
 UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
-ARRAYS = ("task_ids", "policy_ids", "labels", "representatives", "radii")
+FIELDS = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted")
+VECTORS = ("labels", "representatives", "radii")
+ARRAYS = ("task_ids", "policy_ids", *VECTORS)
 Place = tuple[int, int]  # a stream's id, and how many of its tasks were met
 
 
@@ -33,14 +35,10 @@ class ClusteringRecord:
 
     Attributes
     ----------
-    id : int
-        Its id; the latest clustering has the greatest.
-    stream : tuple of int, or None
-        The stream of a lifelong agent and how many of its tasks were met, where an agent asked for it.
-    settings : mapping
-        What was asked: episodes, span, method and the other options of ``Repository.cluster``.
-    result : mapping
-        What was found: n_tasks, n_clusters, cost, mean_radius, lower_bound and so on.
+    id, stream : int, tuple of int or None
+        Its id, and, where a lifelong agent asked for it, the agent's stream and how many of its tasks were met.
+    settings, result : mapping
+        What was asked (the arguments of ``Repository.cluster``), and found: n_tasks, n_clusters, cost, mean_radius ...
     """
 
     id: int
@@ -94,23 +92,19 @@ class ClusteringRecord:
                 )
         distinct, column = distinct_policies(policies)
         U = read_matrix(connection, tasks, distinct)[:, column]
-        same = ("cost", "size_cost", "kind", "directed", "lower_bound", "interrupted")
-        fields: dict[str, Any] = {name: result[name] for name in same}
-        fields |= {name: sealed(found[name]) for name in ("labels", "representatives", "radii")}
-        return Clustering(
-            **fields,
-            distance=policy_distance(U, directed=result["directed"], paired=True),
-            possible_c=None if result["possible_c"] is None else tuple(result["possible_c"]),
-            traces=found.get("traces"),
-        )
+        distance = policy_distance(U, directed=result["directed"], paired=True)
+        fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
+        if fields["possible_c"] is not None:
+            fields["possible_c"] = tuple(fields["possible_c"])
+        return Clustering(**fields, distance=distance, traces=found.get("traces"))
 
 
 def cluster(
-    database: Database, place: Place | None = None, *, rng: np.random.Generator, method: str = "search", **options: Any
-) -> Clustering:
+    database: Database, place: Place | None = None, *, rng: np.random.Generator, episodes: int | None = None,
+    span: float | None = None, directed: bool = False, method: str = "search", **options: Any,
+) -> Clustering:  # fmt: skip
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
     chosen("Repository.cluster", "method", method, METHODS)
-    episodes, span, directed = (options.pop(name, None) for name in ("episodes", "span", "directed"))
     tasks, U = database.read(matrix_of_record)
     if not tasks:
         raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
@@ -126,26 +120,21 @@ def cluster(
     row, arrays = _row(found, tasks, settings, place)
 
     def store(connection: sa.Connection) -> None:
-        if place is None or not rows.fetch_where(connection, "clusterings", *at(place)):
+        here = [clusterings.c[name] == row[name] for name in ("stream_id", "position")]
+        if place is None or not rows.fetch_where(connection, "clusterings", *here):
             rows.insert(connection, "clusterings", row, arrays)
 
     database.write(store)
     return found
 
 
-def at(place: Place) -> list[sa.ColumnElement[bool]]:
-    """The conditions for the clustering at a place of a stream."""
-    return [clusterings.c.stream_id == place[0], clusterings.c.position == place[1]]
-
-
 def _row(
     found: Clustering, tasks: list[TaskRecord], asked: Mapping[str, Any], place: Place | None
 ) -> tuple[rows.Row, dict[str, Array]]:
     """The columns and arrays that hold a clustering."""
-    names = ("n_clusters", "mean_radius", "cost", "size_cost", "kind", "directed", "lower_bound", "possible_c")
-    result = {name: getattr(found, name) for name in (*names, "interrupted")}
+    result = {name: getattr(found, name) for name in ("n_clusters", "mean_radius", *FIELDS)}
     result |= {"n_tasks": len(tasks), "traced": found.traces is not None}
-    arrays: dict[str, Array] = {name: getattr(found, name) for name in ("labels", "representatives", "radii")}
+    arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
     arrays["task_ids"] = np.array([task.id for task in tasks], np.int64)
     arrays["policy_ids"] = np.array([task.policy_of_record for task in tasks], np.int64)
     if found.traces is not None:

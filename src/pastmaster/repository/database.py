@@ -37,6 +37,7 @@ class Database:
         try:
             if self._once(False, current_revision) != schema.REVISION:
                 self._once(True, lambda connection: upgrade(connection, self.place, create))
+            self._former = self._once(False, version_table) == formerly.VERSION_TABLE
             if self.is_sqlite:
                 location.use_log(self._engine)
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
@@ -56,7 +57,11 @@ class Database:
 
     def write(self, work: Work[Result]) -> Result:
         """``work(connection)`` as the only writer: all of it is committed, or nothing."""
-        return self._persistently(True, work)
+        if not self._former:
+            return self._persistently(True, work)
+        done = self._persistently(True, lambda connection: work(_renamed(connection)))
+        self._former = False
+        return done
 
     def close(self) -> None:
         """Close the connections."""
@@ -162,6 +167,16 @@ def current_revision(connection: sa.Connection) -> str | None:
         return None
     found: str | None = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalar()
     return found
+
+
+def _renamed(connection: sa.Connection) -> sa.Connection:
+    """The connection of a writer; a database of the former name takes the new one, so that the former refuses it.
+
+    It would take environments stored under their new ids for damage.
+    """
+    if version_table(connection) == formerly.VERSION_TABLE:
+        connection.execute(sa.text(f"ALTER TABLE {formerly.VERSION_TABLE} RENAME TO {schema.VERSION_TABLE}"))
+    return connection
 
 
 def version_table(connection: sa.Connection) -> str:

@@ -18,6 +18,7 @@ def forget_task(connection: sa.Connection, contents: Contents, number: int) -> N
     for run in rows.fetch_where(connection, "runs", runs.c.task_id == number):
         rows.update(connection, "runs", run, task_id=None)
     rows.remove(connection, "tasks", number)
+    contents.tasks.forget(number)
     drop_unused(connection, contents, *policies)
 
 

@@ -35,10 +35,8 @@ class TaskRecord:
 
     Attributes
     ----------
-    id, name, digest
-        The task's id, its name, and the SHA-256 of what it is.
-    kind : {"tabular", "gymnasium"}
-        Whether it is a ``TabularMDP`` or a ``GymTask``.
+    id, name, kind, digest
+        The task's id, its name, "tabular" or "gymnasium", and the SHA-256 of what it is.
     own_policy, policy_of_record : int
         The ids of the policy it came with, and of the stored policy that is best in it.
     value, value_error : float

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.repository.arrays import Packed, pack, unpack_of
+from pastmaster.repository.arrays import Packed, pack, unpack
 from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
 
 Row = dict[str, Any]
@@ -120,7 +120,7 @@ def fetch_arrays(
             if row.owner_id not in found:  # an index that is damaged leads anywhere
                 raise DamagedError(f"{table} {row.owner_id}: its array {row.name!r} is where another should be")
             packed = Packed(row.data, row.size, row.sha256)
-            found[row.owner_id][row.name] = unpack_of(packed, table, row.owner_id, row.name)
+            found[row.owner_id][row.name] = unpack(packed, table, row.owner_id, row.name)
         yield from found.items()
 
 

@@ -59,20 +59,14 @@ class Repository:
 
     Examples
     --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import pastmaster
-    >>> left, right = (
-    ...     pastmaster.TabularMDP([[0, 0]], [reward], terminated=[[True, True]], gamma=0.5, name=name)
-    ...     for name, reward in (("left", [4.0, 1.0]), ("right", [1.0, 2.0]))
-    ... )
-    >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
-    ...     ids = [repository.add(left), repository.add(right)]
-    ...     U = repository.cross_values()
-    ...     kept = repository.cluster(n_clusters=1, restarts=1, iterations=100, rng=np.random.default_rng(0))
-    ...     sources = repository.sources()
-    >>> ids, U.tolist(), sources[0].tolist()
-    ([1, 2], [[4.0, 1.0], [1.0, 2.0]], [0])
+    >>> import tempfile, numpy as np
+    >>> from pastmaster import Repository
+    >>> from pastmaster.domains import windy_corridor
+    >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+    ...     ids = [repository.add(task) for task in windy_corridor.family()[:4]]
+    ...     kept = repository.cluster(n_clusters=1, rng=np.random.default_rng(0))
+    ...     print(ids, repository.cross_values().shape, repository.cells(), len(repository.sources()))
+    [1, 2, 3, 4] (4, 4) {1: 0, 2: 0, 3: 0, 4: 0} 1
     """
 
     def __init__(self, url_or_path: str | Path, *, create: bool = True) -> None:
@@ -97,9 +91,8 @@ class Repository:
         Parameters
         ----------
         task : TabularMDP or GymTask
-            The task.
         policy : array, Solution, TablePolicy, NetworkPolicy or Stable-Baselines3 model, optional
-            Its policy; by default the task is solved. Functions cannot be stored.
+            By default the task is solved. Functions cannot be stored.
         provenance : {"solved", "learned", "imported"}, optional
             Where the policy comes from: "imported" where one is given.
         evaluation_episodes : int, optional
@@ -117,17 +110,6 @@ class Repository:
         ------
         InvalidInputError
             If the task is of another family, or the policy does not fit the task or cannot be stored.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import pastmaster
-        >>> task = pastmaster.TabularMDP([[0, 0]], [[4.0, 1.0]], terminated=[[True, True]], gamma=0.5)
-        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
-        ...     number = repository.add(task, [1])
-        ...     again = repository.add(task, [0])  # a better policy for the same task
-        ...     print(number, again, repository.record(1).value)
-        1 1 4.0
         """
         addition = Addition(self._contents, task, policy, provenance, evaluation_episodes)
         return addition.commit(None if run is None else run_row(run, []))
@@ -149,14 +131,9 @@ class Repository:
                 forget_task(connection, self._contents, number)
 
         self.database.write(forget)
-        for number in gone:
-            self._contents.tasks.forget(number)
 
     def check(self) -> list[Damage]:
-        """Read every record and verify every checksum; returns what is damaged, each place with its problem.
-
-        Checksums find accidents, not forgeries.
-        """
+        """Read every record and verify every checksum, which finds accidents, not forgeries; returns the damage."""
         return find_damage(self.database)
 
     def remove_damaged(self) -> list[Damage]:
@@ -202,10 +179,7 @@ class Repository:
         return self.database.read(matrix_of_record)[1]
 
     def return_bounds(self) -> Bounds:
-        """Bounds on the discounted return of an episode, of any policy in any of the tasks.
-
-        ``RepositoryError`` if there are no tasks, or one whose rewards have no known range.
-        """
+        """Bounds on the discounted return of any episode; ``RepositoryError`` if they are not known of all tasks."""
         return joined_bounds(self.records(), self.place)
 
     def cluster(
@@ -222,36 +196,17 @@ class Repository:
 
         Parameters
         ----------
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        episodes : int, optional
-            How many episodes a new task will get; without it ``n_clusters`` or ``max_radius`` is needed.
+        rng, episodes, directed, **options
+            As for ``search_clusterings``; without ``episodes``, ``n_clusters`` or ``max_radius`` is needed.
         span : float, optional
             The width of the bounds on returns; by default that of ``return_bounds()``.
-        directed : bool
-            Whether a cell needs one policy that is good in all its tasks, not tasks that are alike both ways.
         method : {"search", "greedy"}
             ``search_clusterings`` or ``greedy_clustering``.
-        **options
-            The other arguments of that function, such as ``restarts``, ``n_clusters`` or ``certify``.
 
         Returns
         -------
         Clustering
             Over the tasks in the order of ``tasks()``. From now on ``sources()`` returns the policies it keeps.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import numpy as np
-        >>> import pastmaster
-        >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/tasks.db") as repository:
-        ...     for reward in ([4.0, 1.0], [3.0, 1.0], [1.0, 2.0]):
-        ...         task = pastmaster.TabularMDP([[0, 0]], [reward], terminated=[[True, True]], gamma=0.5)
-        ...         _ = repository.add(task)
-        ...     found = repository.cluster(n_clusters=2, restarts=1, iterations=100, rng=np.random.default_rng(0))
-        ...     print(found.n_clusters, found.mean_radius, repository.cells())
-        2 0.0 {1: 0, 2: 0, 3: 1}
         """
         return clusterings.cluster(
             self.database, rng=rng, episodes=episodes, span=span, directed=directed, method=method, **options
@@ -282,27 +237,19 @@ class Repository:
         return stored_runs(self.database)
 
     def stream(self, name: str, settings: Mapping[str, Any]) -> Stream:
-        """The stream of this name, which is begun if there is none; ``ContinualTransfer`` uses it.
-
-        ``InvalidInputError`` if the stream was begun with other settings.
-        """
+        """The stream of this name, begun if there is none; ``InvalidInputError`` if it has other settings."""
         return Stream(self._contents, name, settings)
 
     def export(self, folder: str | Path) -> Path:
-        """Write everything into a folder that is new or empty: .npy files and ``manifest.json``; returns the folder.
-
-        The folder appears only when it is complete.
+        """Write everything into a folder that is new or empty, and that appears only when it is complete.
 
         Examples
         --------
         >>> import tempfile
-        >>> from pastmaster import Repository, TabularMDP
+        >>> from pastmaster import Repository
         >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
-        ...     number = repository.add(TabularMDP([[0]], [[1.0]], terminated=[[True]], gamma=0.5))
-        ...     exported = repository.export(f"{folder}/exported")
-        ...     with Repository(f"{folder}/copy.db") as copy:
-        ...         print(copy.import_(exported), copy.record(number).value)
-        1 1.0
+        ...     sorted(path.name for path in repository.export(f"{folder}/exported").iterdir())
+        ['arrays', 'manifest.json']
         """
         return archive.export(self.database, Path(folder))
 

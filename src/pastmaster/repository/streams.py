@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster import formerly
 from pastmaster.arrays import Array
+from pastmaster.clustering import Chain
 from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
-from pastmaster.repository.addition import DEFAULT_EPISODES, Addition
-from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, at, cluster, source_ids
+from pastmaster.repository.addition import Addition
+from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, source_ids
 from pastmaster.repository.database import Database
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.records import Stored, task_row
@@ -97,10 +99,8 @@ class Stream:
 
     def clusterings(self) -> dict[int, ClusteringRecord]:
         """The clusterings so far, by how many tasks had been met."""
-        return self._clusterings(clusterings_table.c.stream_id == self._id)
-
-    def _clusterings(self, *conditions: sa.ColumnElement[bool]) -> dict[int, ClusteringRecord]:
-        found = self._contents.database.read(lambda c: rows.fetch_where(c, "clusterings", *conditions))
+        here = clusterings_table.c.stream_id == self._id
+        found = self._contents.database.read(lambda c: rows.fetch_where(c, "clusterings", here))
         return {row["position"]: ClusteringRecord.of(row) for row in found}
 
     def sources(self, which: Sources) -> dict[int, Stored]:
@@ -117,30 +117,21 @@ class Stream:
         return self._contents.database.read(read)
 
     def commit(
-        self,
-        position: int,
-        task: Task,
-        run: TransferRun,
-        *,
-        source_ids: Iterable[int],
-        solved: bool,
-        evaluation_episodes: int | None = None,
+        self, position: int, task: Task, run: TransferRun, *, source_ids: Iterable[int], episodes: int | None
     ) -> StoredRun:
         """Store the task at a position, its policy and its run in one transaction.
 
-        The policy is the ``solved`` task's, or the one that was learned, which is valued by episodes.
+        The policy is the solved task's; with ``episodes``, the one that was learned, and they value it.
         """
-        if solved:
-            addition = Addition(self._contents, task)
-        else:
-            addition = Addition(self._contents, task, run.policy, "learned", evaluation_episodes or DEFAULT_EPISODES)
+        policy, provenance = (None, None) if episodes is None else (run.policy, "learned")
+        addition = Addition(self._contents, task, policy, provenance, episodes)
         addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
         return stored_runs(self._contents.database, self._id, position)[0]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:
         """Cluster the repository after ``position`` tasks; ``options`` are those of ``Repository.cluster``."""
         cluster(self._contents.database, (self._id, position), **options)
-        return self._clusterings(*at((self._id, position)))[position]
+        return self.clusterings()[position]
 
 
 def stored_runs(database: Database, stream_id: int | None = None, position: int | None = None) -> list[StoredRun]:
@@ -184,7 +175,7 @@ def _find_or_begin(connection: sa.Connection, name: str, settings: dict[str, Any
     if not found:
         return rows.insert(connection, "streams", {"name": name, "settings": settings}, {})
     number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-    difference = _difference(now, found[0]["settings"])
+    difference = _difference(now, _as_now(found[0]["settings"]))
     if difference and any(
         connection.execute(sa.select(table.c.id).where(table.c.stream_id == number).limit(1)).first()
         for table in (runs_table, clusterings_table)
@@ -212,9 +203,31 @@ def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
     return ""
 
 
+def _as_now(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a stream as it would be begun now; classes and ladders were stored in other words before."""
+    now = {
+        key: {k: _settled(v) for k, v in part.items()} if isinstance(part, dict) else part
+        for key, part in settings.items()
+    }
+    ladder = now["clustering"].get("ladder")
+    if isinstance(ladder, str) and ladder.startswith("["):
+        now["clustering"]["ladder"] = _as_text(np.array(json.loads(ladder), np.float64))
+    return now
+
+
+def _settled(value: Any) -> Any:
+    return formerly.class_names(value) if isinstance(value, str) else value
+
+
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as they are stored, without those on which no result depends."""
-    return {key: _as_text(value) for key, value in options.items() if key not in UNRECORDED}
+    """Options as they are stored, without those on which no result depends; of a chain what is not the default."""
+    chain = options.get("chain")
+    if isinstance(chain, Chain):
+        own = {name: value for name, value in asdict(chain).items() if value != getattr(Chain(), name)}
+        if chain.ladder is not None:
+            own["ladder"] = np.array(chain.ladder)
+        options = {key: value for key, value in options.items() if key != "chain"} | own
+    return {key: _as_text(value) for key, value in sorted(options.items()) if key not in UNRECORDED}
 
 
 def _as_text(value: Any) -> Any:
@@ -226,4 +239,6 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return f"array {digest(value, versions=False)}"
     text = repr(value)
-    return getattr(value, "__qualname__", type(value).__qualname__) if " at 0x" in text else text
+    if " at 0x" in text:
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    return formerly.class_names(text)

@@ -105,16 +105,14 @@ def read_matrix(
 ) -> FloatArray:
     """U [tasks, policies] by id, or its standard "errors"; ``DamagedError`` names a pair that is missing."""
     U = np.full((len(tasks), len(policies)), np.nan)
-    row_of, column_of = _Places(tasks), _Places(policies)
-    for i, (number, stored) in enumerate(rows.fetch_arrays(connection, "tasks", tasks, ("row_ids", f"row_{what}"))):
-        ids, values = vector(stored, f"row_{what}", f"tasks {number}")
-        there, where = column_of.of(ids)
-        U[i, where] = values[there]
-    columns = rows.fetch_arrays(connection, "policies", policies, ("column_ids", f"column_{what}"))
-    for j, (number, stored) in enumerate(columns):
-        ids, values = vector(stored, f"column_{what}", f"policies {number}")
-        there, where = row_of.of(ids)
-        U[where, j] = values[there]
+    sides = (("tasks", tasks, policies, "row", U), ("policies", policies, tasks, "column", U.T))
+    for table, own, others, kind, matrix in sides:
+        places = _Places(others)
+        found = rows.fetch_arrays(connection, table, own, (f"{kind}_ids", f"{kind}_{what}"))
+        for i, (number, stored) in enumerate(found):
+            ids, values = vector(stored, kind, what, f"{table} {number}")
+            there, where = places.of(ids)
+            matrix[i, where] = values[there]
     if np.isnan(U).any():
         i, j = np.argwhere(np.isnan(U))[0]
         raise DamagedError(f"the value of policy {policies[j]} in task {tasks[i]} is not there")
@@ -137,10 +135,9 @@ class _Places:
         return there, self.order[near[there]]
 
 
-def vector(stored: Mapping[str, Array], name: str, place: str) -> tuple[Array, Array]:
-    """Ids and values of a row or column."""
-    kind, what = name.split("_")
-    ids, values = stored.get(f"{kind}_ids"), stored.get(name)
+def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tuple[Array, Array]:
+    """Ids and "values" or "errors" of a "row" or "column"."""
+    ids, values = stored.get(f"{kind}_ids"), stored.get(f"{kind}_{what}")
     if ids is None or values is None:
         raise DamagedError(f"{place}: its {kind} of {what} is missing")
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.shape != values.shape or values.dtype != np.float64:
