@@ -91,12 +91,13 @@ _PLACES = {
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
+_ROOMS = (*_PLACES, *_SUBMODULES, "experiments", "parallel", "report")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
+    if name in _ROOMS:
         return importlib.import_module(f"pastmaster.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'pastmaster' has no attribute {name!r}")

@@ -209,7 +209,7 @@ def _as_now(settings: dict[str, Any]) -> dict[str, Any]:
         key: {k: _settled(v) for k, v in part.items()} if isinstance(part, dict) else part
         for key, part in settings.items()
     }
-    ladder = now["clustering"].get("ladder")
+    ladder = now.get("clustering", {}).get("ladder")
     if isinstance(ladder, str) and ladder.startswith("["):
         now["clustering"]["ladder"] = _as_text(np.array(json.loads(ladder), np.float64))
     return now
