@@ -130,15 +130,8 @@ class TransferRun:
     def curve(self, window: int | None = None) -> Curve:
         """Return the mean return of each window of episodes, with 95% intervals over trials.
 
-        Parameters
-        ----------
-        window : int, optional
-            The episodes in a window; by default there are about 100 windows.
-
-        Returns
-        -------
-        Curve
-            ``episode`` (the middles), ``mean``, ``low`` and ``high``, each [windows].
+        ``window`` is the number of episodes in a window; by default there are about 100 windows. The result has
+        ``episode`` (the middles of the windows), ``mean``, ``low`` and ``high``, each [windows].
         """
         cut = windows(self.returns.shape[1], window, "TransferRun")
         return Curve(cut.middles, *interval(cut.means(self.returns)))
@@ -194,10 +187,8 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
 
     Parameters
     ----------
-    runs : mapping of str to TransferRun
-        The runs by the names they have in the legend.
-    optimum : float, optional
-        The value of an optimal policy, drawn as a line.
+    runs, optimum : mapping of str to TransferRun, float
+        The runs by their names in the legend; the value of an optimal policy, drawn as a line if it is given.
 
     Returns
     -------
