@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -103,6 +105,25 @@ class Unlikely(QLearner):
         return 0.9
 
 
+class Undefined(QLearner):
+    """Likelihoods that are no numbers."""
+
+    def likelihood(self, state, action):
+        return math.nan
+
+
+class Raising(QLearner):
+    """Cannot take updates back."""
+
+    def unlearn(self, changes):
+        raise RuntimeError("not here")
+
+
+class Unstarted(Made):
+    def start(self, observations, actions):
+        raise AssertionError("called")
+
+
 class Certain(QLearner):
     """Likelihoods of other actions than those taken."""
 
@@ -132,6 +153,9 @@ BROKEN = [
     (Made(Failing), "learn raises ZeroDivisionError"),
     (Made(BadPolicy), "its policy breaks the contract of a policy"),
     (Made(Unlikely), "must be probabilities that sum to 1"),
+    (Made(Undefined), "must be probabilities that sum to 1"),
+    (Made(Raising), "unlearn raises RuntimeError"),
+    (Unstarted(QLearner), "start raises TypeError"),
     (Made(Certain), "which has likelihood 0"),
     (Made(Forward, QLearning(epsilon=0.3, step_size=1.0)), "unlearn does not take the updates back"),
 ]

@@ -131,6 +131,25 @@ def test_broken_policies_are_named(kind):
         check_policy(kind(), (BOX, TWO))
 
 
+@pytest.mark.parametrize("table", [[0, 1, 0], [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [0, 2]])
+def test_tables_of_another_task_are_named(table):
+    with pytest.raises(ContractError, match=r"^check_policy: the table.*(must be \[2\] integer|must be in 0..1)"):
+        check_policy(table, LINE)
+
+
+class Overwriting:
+    def act(self, observations):
+        for observation in observations:
+            observation["x"][:] = 0.0
+        return np.zeros(len(observations), np.int64)
+
+
+def test_a_policy_that_overwrites_a_mapping_is_named():
+    spaces = gym.spaces.Dict({"x": BOX}), TWO
+    with pytest.raises(ContractError, match="act changes its observations"):
+        check_policy(Overwriting(), spaces)
+
+
 def test_what_is_no_policy_or_no_space_is_refused():
     with pytest.raises(InvalidInputError, match="check_policy: policy is 5, must be an array"):
         check_policy(5, LINE)

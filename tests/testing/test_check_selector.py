@@ -54,6 +54,10 @@ class Greedy:
             raise ValueError("refused")
 
 
+def test_a_state_may_hold_arrays_where_it_is_not_read_back():
+    check_selector(InArrays)
+
+
 def test_a_selector_with_no_more_than_it_must_have_keeps_the_contract():
     check_selector(Greedy)
 
@@ -176,6 +180,20 @@ class NoJson(Exp3Transfer):
         return super().to_dict() | {"arms": self._arms}
 
 
+class InArrays(Greedy):
+    """Writes its state with an array in it."""
+
+    def to_dict(self):
+        return {"counts": np.zeros(4)}
+
+
+class NeedsOne(Greedy):
+    def __init__(self, n_sources, *arguments, **options):
+        if n_sources < 1:
+            raise ValueError("at least one source")
+        super().__init__(n_sources, *arguments, **options)
+
+
 def positional(n_sources, episodes, bounds_of_returns, rng):
     raise AssertionError("called")
 
@@ -198,6 +216,7 @@ BROKEN = {
     Unseeded: "read back from JSON it goes on in another way",
     Unpending: "read back from JSON it goes on in another way",
     NoJson: "cannot be written as JSON",
+    NeedsOne: "raises ValueError.* for 0 sources",
 }
 
 

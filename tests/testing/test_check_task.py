@@ -155,6 +155,20 @@ def test_lanes_that_differ_are_named(monkeypatch):
         check_task(GymTask("pastmaster/CartPole-v0"))
 
 
+def test_lanes_that_do_not_end_are_named(monkeypatch):
+    from pastmaster.domains.cart_pole import CartPoleVectorEnv
+
+    step = CartPoleVectorEnv.step
+
+    def endless(self, actions):
+        observations, rewards, terminated, truncated, info = step(self, actions)
+        return observations, rewards, np.zeros_like(terminated), truncated, info
+
+    monkeypatch.setattr(CartPoleVectorEnv, "step", endless)
+    with pytest.raises(ContractError, match=r"step \d+ of its vector environment differs from single environments"):
+        check_task(GymTask("pastmaster/CartPole-v0"))
+
+
 def test_a_model_that_was_changed_is_named():
     writable, leaky = (random_mdp(np.random.default_rng(0), 5, 2, 2) for _ in range(2))
     object.__setattr__(writable, "reward", np.array(writable.reward))

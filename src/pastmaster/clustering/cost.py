@@ -2,8 +2,8 @@
 
     cost(A) = g(c, T) + mean radius,      g(c, T) = B * 2 sqrt(e - 1) * sqrt((c + 1) ln(c + 1) / T)
 
-g(c, T) is the regret bound: the most that choosing among c policies can cost an episode, on average over T episodes. B
-is the span of one episode's discounted return. The representative of a cell minimises its largest distance to the
+g(c, T) is the regret bound: in expectation and per episode, EXP-3 that drops no policy loses at most that much to the
+best of c policies (or to the learner, as it is at each episode) over T episodes. B is the span of one episode's discounted return. The representative of a cell minimises its largest distance to the
 members, ties to the lowest index, and that distance is the cell's radius; the mean radius weighs cells by their size.
 Symmetric distances: the representative is a member. Directed distances D [N, M] (what task i loses under policy j):
 it is any of the M columns.
@@ -29,9 +29,9 @@ KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")  # in the order o
 
 
 def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
-    """The regret bound g(c, T): the most that choosing among c policies can cost an episode, on average.
+    """The regret bound g(c, T): what it costs an episode, at most and in expectation, to find the best of c policies.
 
-    It is what EXP-3-Transfer with c sources loses per episode, at most, to its best arm, over T episodes.
+    It holds for EXP-3-Transfer without elimination, over T episodes, to each of its c + 1 arms.
 
     Parameters
     ----------

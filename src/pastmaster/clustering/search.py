@@ -50,10 +50,12 @@ def search_clusterings(
         Distances between tasks [N, N], or what each task loses under each policy [N, M] if ``directed``: then any
         policy can stand for a cell.
     episodes, span : float, optional
-        The question: the least cost g(c, T) + mean radius. g is the regret bound, the most that choosing among c
-        policies can cost an episode, on average over T ``episodes``; ``span``: that of an episode's discounted return.
+        The question: the least cost g(c, T) + mean radius. The regret bound g bounds what it costs an episode, in
+        expectation, to find the best of c policies within T ``episodes`` (see ``regret_bound``); ``span`` is that of an
+        episode's discounted return.
     n_clusters, max_radius : optional
-        Or: exactly so many cells with the least mean radius. Or: the fewest cells such that no task loses more.
+        Or: exactly so many cells with the least mean radius. Or: the fewest cells such that no task loses more. Then
+        ``episodes`` and ``span`` only add g to the cost that is shown.
     kind : {"average", "worst", "max_diameter"}
         The mean radius, the largest radius, or the mean over tasks of the largest distance within the cell.
     restarts, iterations, variant, chain
@@ -73,7 +75,7 @@ def search_clusterings(
     Raises
     ------
     InvalidInputError
-        If nothing or two things are asked, or an argument is out of its range.
+        If nothing is asked, or both ``n_clusters`` and ``max_radius``, or an argument is out of its range.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from pastmaster.checks import whole
 from pastmaster.errors import ContractError
 from pastmaster.reuse import LearnerSettings
 from pastmaster.testing.policies import check_policy
-from pastmaster.testing.tasks import _same
+from pastmaster.testing.tasks import same
 
 GAMMA = 0.9
 LENGTH = 10  # steps of an episode
@@ -66,7 +66,7 @@ def check_learner(
     check = _Check(settings, observation_space, action_space, whole("check_learner", "steps", steps, at_least=1), seed)
     learner = check.started()
     taken = check.run(learner)
-    if not all(map(_same, taken, check.run(check.started()))):
+    if not all(map(same, taken, check.run(check.started()))):
         raise ContractError(
             "check_learner: the same seed and steps give other actions: does it draw from a generator other than its "
             "rng, or do learners of the same settings share something that start should make anew?"
@@ -92,7 +92,7 @@ class _Check:
 
     def started(self) -> Any:
         spaces = copy.deepcopy(self.observing), copy.deepcopy(self.acting)
-        learner = self.settings.start(*spaces, GAMMA, np.random.default_rng(self.seed))
+        learner = self.called("start", self.settings.start, *spaces, GAMMA, np.random.default_rng(self.seed))
         for name in ("act", "learn"):
             if not callable(getattr(learner, name, None)):
                 raise ContractError(f"check_learner: start gives {learner!r}, which has no method {name}")
@@ -110,7 +110,7 @@ class _Check:
             step = (self.observations[t], action, reward, self.observations[t + 1], over and t // LENGTH % 4 < 2)
             given = copy.deepcopy(step)
             self.called("learn", learner.learn, *given)
-            if not _same(step, given):
+            if not same(step, given):
                 raise ContractError("check_learner: learn changes what it is given, must work on a copy")
             if own and over and hasattr(learner, "end_own_episode"):
                 self.called("end_own_episode", learner.end_own_episode)
@@ -120,13 +120,13 @@ class _Check:
         try:
             return method(*arguments)
         except Exception as error:  # of whatever kind: it is the learner's
-            raise ContractError(f"check_learner: {name} raises {error!r} on a step of its spaces") from error
+            raise ContractError(f"check_learner: {name} raises {error!r} in its spaces") from error
 
     def action(self, learner: Any, observation: Any) -> Any:
         """An action of the learner."""
         given = copy.deepcopy(observation)
         action = self.called("act", learner.act, given)
-        if not _same(given, observation):
+        if not same(given, observation):
             raise ContractError("check_learner: act changes its observation, must work on a copy")
         fits = np.asarray(action, self.acting.dtype) if isinstance(self.acting, gym.spaces.Box) else action
         if not self.acting.contains(fits):
@@ -150,8 +150,9 @@ class _Check:
             return
         first = int(self.acting.start)
         for observation in self.observations[:LENGTH]:
-            chances = [learner.likelihood(observation, a) for a in range(first, first + int(self.acting.n))]
-            if min(chances) < 0 or abs(sum(chances) - 1) > 1e-9:
+            actions = range(first, first + int(self.acting.n))
+            chances = [self.called("likelihood", learner.likelihood, observation, a) for a in actions]
+            if not (min(chances) >= 0 and abs(sum(chances) - 1) <= 1e-9):  # also where one is nan
                 raise ContractError(
                     f"check_learner: likelihood gives {chances} for the actions, must be probabilities that sum to 1"
                 )
@@ -168,6 +169,6 @@ class _Check:
             s, a = self.observations[t], self.others[t]
             changes.append((s, a, float(learner.Q[s, a])))
             learner.learn(s, a, reward, self.observations[t + 1], False)
-        learner.unlearn(changes)
+        self.called("unlearn", learner.unlearn, changes)
         if not np.array_equal(learner.Q, before):
             raise ContractError("check_learner: unlearn does not take the updates back: must undo the latest first")

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from pastmaster.arrays import Array
 from pastmaster.checks import whole
@@ -15,7 +16,9 @@ from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.parallel import transport
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.policies.convert import as_policy
+from pastmaster.policies.policy import TablePolicy, checked_policy
 from pastmaster.tasks import GymTask, TabularMDP
+from pastmaster.testing.tasks import same
 
 OBSERVATIONS = 16
 
@@ -59,6 +62,8 @@ def check_policy(
     """
     observing, acting = _spaces(task)
     acts = as_policy(policy, "check_policy: policy")
+    if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
+        _check_table(acts, int(observing.n), int(acting.n))
     rng = np.random.default_rng(whole("check_policy", "seed", seed, at_least=0))
     observing.seed(seed)
     observations = [observing.sample() for _ in range(OBSERVATIONS)]
@@ -79,6 +84,13 @@ def check_policy(
     ):  # fmt: skip
         if not _agree(actions, np.asarray(other)):
             raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
+
+
+def _check_table(policy: TablePolicy, n_states: int, n_actions: int) -> None:
+    try:
+        checked_policy(policy, n_states, n_actions, "check_policy: the table")
+    except InvalidInputError as error:
+        raise ContractError(str(error)) from None
 
 
 def _check_in(space: gym.Space[Any], actions: Array) -> None:
@@ -112,7 +124,7 @@ def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
             f"check_policy: act gives actions of shape {actions.shape} for {len(observations)} observations, must be "
             f"[{len(observations)}, ...]: observations come in batches"
         )
-    if isinstance(given, np.ndarray) and not np.array_equal(given, before):
+    if not same(given, before):
         raise ContractError("check_policy: act changes its observations, must work on a copy")
     return actions
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pastmaster.checks import is_whole, whole
 from pastmaster.errors import ContractError
+from pastmaster.testing.tasks import same
 
 BOUNDS = (-2.0, 6.0)
 
@@ -74,6 +75,8 @@ class _Check:
             raise ContractError(
                 f"check_selector: it cannot be called as factory(n_sources, episodes, bounds=..., rng=...): {error}"
             ) from error
+        except Exception as error:  # of whatever kind: it is the factory's
+            raise ContractError(f"check_selector: it raises {error!r} for {self.n_sources} sources") from error
         for name in ("ask", "tell"):
             if not callable(getattr(selector, name, None)):
                 raise ContractError(f"check_selector: {selector!r} has no method {name}")
@@ -150,7 +153,7 @@ class _Check:
         try:
             selector.tell(arm, value)
         except Exception:  # any error is a refusal
-            if _state(selector) != before:
+            if not same(_state(selector), before):
                 raise ContractError(
                     f"check_selector: tell refuses {what} but changes the selector: check arguments before any change"
                 ) from None
@@ -169,7 +172,7 @@ class _Check:
                 arms.append(self.asked(selector))
                 self.told(selector, arms[-1], BOUNDS[arms[-1] == best])
             runs.append((arms, _state(selector)))
-        if runs[0] == runs[1]:
+        if same(*runs):
             raise ContractError("check_selector: other returns give the same selector: does tell forget them?")
 
     def resumes(self) -> None:
@@ -186,7 +189,7 @@ class _Check:
                 again = type(selector).from_dict(json.loads(text))
             except Exception as error:  # of whatever kind: it is the selector's
                 raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
-            if self.run(again, half) != self.arms[half:] or _state(again) != _state(self.first):
+            if self.run(again, half) != self.arms[half:] or not same(_state(again), _state(self.first)):
                 raise ContractError(
                     "check_selector: read back from JSON it goes on in another way: does to_dict miss the generator, "
                     "the pending arm or another part of its state?"

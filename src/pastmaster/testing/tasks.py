@@ -121,7 +121,7 @@ class _Contract:
             played = {seed: self.episode(first, seed) for seed in self.seeds}
             for place, env in envs.items():
                 for seed in reversed(self.seeds):
-                    if not _same(played[seed], self.episode(env, seed)):
+                    if not same(played[seed], self.episode(env, seed)):
                         raise self.broken(
                             f"seed {seed} gives another episode in {place}: does it draw from a generator other than "
                             "self.np_random, keep something from one episode to the next, or lose it when pickled?"
@@ -139,7 +139,7 @@ class _Contract:
             given = copy.deepcopy(action)
             observation, earned, terminated, truncated, _ = env.step(action)
             reward = float(earned)
-            if not _same(action, given):
+            if not same(action, given):
                 raise self.broken(f"step changes its action, from {given} to {action}: it must work on a copy")
             if self.rewards is not None and not self.rewards[0] <= reward <= self.rewards[1]:
                 raise self.broken(
@@ -148,7 +148,7 @@ class _Contract:
                 )
             steps.append(_Step(observation, reward, terminated, truncated))
             kept.append(copy.deepcopy(observation))
-        if not all(_same(step.observation, then) for step, then in zip(steps, kept, strict=True)):
+        if not all(same(step.observation, then) for step, then in zip(steps, kept, strict=True)):
             raise self.broken("step changes observations that it returned before: return a copy, not a buffer")
         if isinstance(self.task, TabularMDP) and len(steps) - 1 > (self.task.horizon or STEPS):
             raise self.broken(f"an episode goes on after {self.task.horizon} steps, its horizon")
@@ -163,20 +163,23 @@ class _Contract:
         alone = [self.episode(self.environment(self.task), seed) for seed in seeds]
         spaces = [self.actions(seed) for seed in seeds]
         observations, rewards = self.watch("reset", lanes.reset, seed=seeds)[0], np.zeros(LANES)
+        ends = [[False] * LANES] * 2
         for step, singles in enumerate(zip(*alone, strict=False)):
             wanted = [single.reward for single in singles]
             over = any(single.terminated or single.truncated for single in singles)  # the lane may begin anew
-            if not np.allclose(rewards, wanted) or not (over or np.allclose(observations, [s[0] for s in singles])):
+            alike = over or np.allclose(observations, [single.observation for single in singles])
+            ended = [[single.terminated for single in singles], [single.truncated for single in singles]]
+            if not (alike and np.allclose(rewards, wanted) and np.array_equal(ends, ended)):
                 raise self.broken(f"step {step} of its vector environment differs from single environments")
             actions = np.stack([space.sample() for space in spaces])
-            observations, rewards, *_ = self.watch("step", lanes.step, actions)
+            observations, rewards, *ends, _ = self.watch("step", lanes.step, actions)
         self.watch("close", lanes.close)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Whether two observations, actions or episodes are equal, bit for bit; of containers all that is in them."""
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
     if isinstance(one, tuple | list):
-        return isinstance(other, tuple | list) and len(one) == len(other) and all(map(_same, one, other))
+        return isinstance(other, tuple | list) and len(one) == len(other) and all(map(same, one, other))
     return bool(np.array_equal(one, other))
