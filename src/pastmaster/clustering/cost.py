@@ -3,10 +3,10 @@
     cost(A) = g(c, T) + mean radius,      g(c, T) = B * 2 sqrt(e - 1) * sqrt((c + 1) ln(c + 1) / T)
 
 g(c, T) is the regret bound: in expectation and per episode, EXP-3 that drops no policy loses at most that much to the
-best of c policies (or to the learner, as it is at each episode) over T episodes. B is the span of one episode's discounted return. The representative of a cell minimises its largest distance to the
-members, ties to the lowest index, and that distance is the cell's radius; the mean radius weighs cells by their size.
-Symmetric distances: the representative is a member. Directed distances D [N, M] (what task i loses under policy j):
-it is any of the M columns.
+best of c policies (or to the learner, as it is at each episode) over T episodes. B is the span of one episode's
+discounted return. The representative of a cell minimises its largest distance to the members, ties to the lowest index,
+and that distance is the cell's radius; the mean radius weighs cells by their size. Symmetric distances: the
+representative is a member. Directed distances D [N, M] (what task i loses under policy j): it is any of the M columns.
 
 Kinds: "average" as above; "worst" takes the largest radius instead of the mean; "max_diameter" the mean over tasks of
 the largest distance to a task of the same cell (an upper bound on "average", and the one the paper proves NP-hard).
