@@ -391,9 +391,7 @@ def test_every_kind_of_policy_is_valued(rng):
         assert evaluate(task, policy).tobytes() == expected.tobytes()
     U = cross_values([task], kinds)
     assert len(np.unique(U)) == 1
-    with pytest.raises(
-        InvalidInputError, match=r"policy is .*Drawn.*, which draws at random, must be its prob"
-    ):
+    with pytest.raises(InvalidInputError, match=r"policy is .*Drawn.*, which draws at random, must be its prob"):
         evaluate(task, Drawn())
     with pytest.raises(InvalidInputError, match=r"policies\[1\]\[0\] is action 9, must be in 0..1"):
         cross_values([task], [Right(), lambda state: 9])
