@@ -87,5 +87,30 @@ def test_another_seed_gives_other_bits(compiled_bits, seed):
     assert not any(one == other for one, other in zip(compiled_bits, others, strict=False) if ",value," in one)
 
 
+ANNOUNCED = """
+import sys
+sys.stderr.isatty = lambda: True
+from numba import njit
+from pastmaster.compiled import kernel
+__name__ = {module!r}
+def one(x):
+    return x + 1
+{made}(one)(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "module", "announced"), [("njit", "mine", False), ("kernel", "pastmaster.mine", True)]
+)
+def test_only_our_own_kernels_are_announced(made, module, announced, tmp_path):
+    """A first call on a terminal says that it compiles, but not where a person's own function does."""
+    script = tmp_path / "script.py"
+    script.write_text(ANNOUNCED.format(made=made, module=module))
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("pastmaster: compiling" in done.stderr) == announced
+
+
 if __name__ == "__main__":
     print_bits(int(sys.argv[1]))

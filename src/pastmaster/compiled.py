@@ -30,12 +30,14 @@ def inlined(function: Function) -> Function:
 
 
 class _Announcement(event.Listener):
-    """Announces once, on a terminal, that the kernels are being compiled."""
+    """Announces once, on a terminal, that our kernels are being compiled."""
 
     def __init__(self) -> None:
         self.announced = False
 
-    def on_start(self, event: object) -> None:
+    def on_start(self, event: event.Event) -> None:
+        if event.data["dispatcher"].py_func.__module__.partition(".")[0] != "pastmaster":
+            return  # somebody else's function
         if not self.announced and sys.stderr.isatty():
             print("pastmaster: compiling (first run on this machine only, under a minute)", file=sys.stderr)
         self.announced = True
