@@ -51,7 +51,7 @@ def all_arrays(rng) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_arrays_come_back_bit_for_bit(rng, dtype, layout):
     array = LAYOUTS[layout](drawn(rng, dtype))
-    back = unpack(pack(array), "a place")
+    back = unpack(pack(array).of("tasks", 7, "reward"), "tasks", 7, "reward")
     assert same_bits(array, back)
     assert back.flags.f_contiguous == array.flags.f_contiguous or layout in ("strided", "reversed")
     assert not back.flags.writeable or back.size == 0
@@ -222,7 +222,7 @@ def test_planted_bytes_are_refused_by_name_at_little_cost(trap, case):
 
     def refused():
         with pytest.raises(DamagedError, match=r"^tasks 7: array 'reward': "):
-            unpack(packed, "tasks 7: array 'reward'")
+            unpack(packed.of("tasks", 7, "reward"), "tasks", 7, "reward")
 
     peak = peak_of(refused)
     print(f"{case}: {len(packed.data) / 1e3:,.1f} kB planted, {peak / 1e6:.2f} MB at most")

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.repository_argument
 @task_options
 @options.episodes_option
-@options.whole_option("--recluster-every", 20, "Tasks between two clusterings.")
 @click.option(
     "--sources", type=click.Choice(["clusters", "all", "none"]), default="clusters", show_default=True,
     help="Reuse the kept policies, all of them, or none.",
 )  # fmt: skip
+@options.whole_option("--recluster-every", 20, "Tasks between two clusterings.")
 @options.selector_option
 @options.bounds_option
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")

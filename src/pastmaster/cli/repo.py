@@ -34,7 +34,6 @@ def init(place: str) -> None:
 
 
 @repo.command()
-@options.repository_argument
 @task_options
 @options.path_option("--policy", "Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.")
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")

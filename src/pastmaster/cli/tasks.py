@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.cli.options import whole_option
+from pastmaster.cli.options import repository_argument, whole_option
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class NamedTasks:
 
 
 OPTIONS = (
+    repository_argument,
     click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[TASK.npz]..."),
     click.option("--gym", "gym_id", metavar="ID", help="A Gymnasium environment; one with a table P is taken exactly."),
     click.option("--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers the id."),
@@ -89,7 +90,7 @@ OPTIONS = (
 
 
 def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that name tasks; the command is called with ``named``."""
+    """A repository, and options that name tasks; the command is called with ``place`` and ``named``."""
 
     @functools.wraps(command)
     def called(*arguments: Any, **options: Any) -> Any:

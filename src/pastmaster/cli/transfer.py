@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.repository_argument
 @task_options
 @options.episodes_option
 @options.whole_option("--trials", 1, "How often to run it all.")

@@ -22,6 +22,7 @@ from pastmaster.continual.run import ContinualRun
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import checked_rng
 from pastmaster.repository import Repository, StoredRun, Stream
+from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.streams import Sources
 from pastmaster.reuse import transfer
@@ -35,16 +36,15 @@ OWN_OPTIONS = {"task", "sources", "episodes", "rng", "bounds", "trials", "gamma"
 class ContinualTransfer:
     """A lifelong agent: it meets task after task, reuses what the repository keeps, and stores what it learns.
 
-    Run again after it was stopped, with the same arguments and tasks, it continues where it was.
+    Run again after it was stopped, with the same arguments and tasks, it continues where it was. A wrong argument
+    raises ``InvalidInputError`` before any task is met.
 
     Parameters
     ----------
     repository : Repository
         Where tasks, policies, runs and clusterings are stored. Tasks it holds already are used from the start.
-    episodes : int
-        T, the episodes of each task.
-    recluster_every : int
-        J: after every J tasks the repository is clustered.
+    episodes, recluster_every : int
+        T, the episodes of each task, and J: after every J tasks the repository is clustered.
     rng : numpy.random.Generator
         Where the stream's entropy comes from; it is drawn from once.
     sources : {"clusters", "all", "none"}
@@ -56,37 +56,23 @@ class ContinualTransfer:
         Whether to solve tasks that have a model. If not, their learned policies are stored.
     evaluation_episodes : int, optional
         How many episodes value a learned policy in a task: 30 by default.
-    clustering : mapping, optional
-        Arguments for ``Repository.cluster``.
+    clustering, n_jobs : mapping, optional, and int
+        Arguments for ``Repository.cluster``, and its workers.
     name : str
         The stream's name: a repository can hold several.
     hooks : iterable of callables
         Called with every ``TaskDone`` and ``Reclustered`` event, after it is committed.
-    n_jobs : int
-        Workers for the clustering.
     **transfer_options
         Arguments for ``transfer``: ``selector``, ``learner``, ``share``, ``on_violation`` ("widen" by default) ...
 
-    Raises
-    ------
-    InvalidInputError
-        If an argument is wrong, before any task is met.
-
     Examples
     --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import pastmaster
-    >>> tasks = [
-    ...     pastmaster.TabularMDP([[0, 0]], [[1.0, reward]], terminated=[[True, True]], gamma=0.5, horizon=9)
-    ...     for reward in (2.0, 3.0, 0.0)
-    ... ]
-    >>> with tempfile.TemporaryDirectory() as folder, pastmaster.Repository(f"{folder}/agent.db") as repository:
-    ...     few = {"n_clusters": 1, "restarts": 1, "iterations": 100}
-    ...     agent = pastmaster.ContinualTransfer(
-    ...         repository, episodes=20, recluster_every=2, rng=np.random.default_rng(0), clustering=few
-    ...     )
-    ...     run = agent.run(tasks)
+    >>> import tempfile, numpy as np
+    >>> from pastmaster import ContinualTransfer, Repository
+    >>> from pastmaster.domains import windy_corridor
+    >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/agent.db") as repository:
+    ...     agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=np.random.default_rng(0))
+    ...     run = agent.run(windy_corridor.family()[:3])
     >>> run.returns.shape, run.n_sources.tolist(), run.reclustered
     ((3, 20), [0, 0, 1], [2])
     """
@@ -114,9 +100,8 @@ class ContinualTransfer:
         if not isinstance(name, str) or not 0 < len(name) <= 200:
             raise InvalidInputError(f"{caller}: name is {name!r}, must be a text of 1 to 200 letters")
         self.repository, self.name, self.n_jobs, self.hooks = repository, name, n_jobs, list(hooks)
-        for hook in self.hooks:
-            if not callable(hook):
-                raise InvalidInputError(f"{caller}: hooks holds {hook!r}, must hold functions of an event")
+        if wrong := [hook for hook in self.hooks if not callable(hook)]:
+            raise InvalidInputError(f"{caller}: hooks holds {wrong[0]!r}, must hold functions of an event")
         allowed = sorted(set(signature(transfer).parameters) - OWN_OPTIONS)
         if unknown := sorted(set(transfer_options) - set(allowed)):
             raise InvalidInputError(f"{caller}: {unknown[0]} is no option here, must be one of {', '.join(allowed)}")
@@ -129,28 +114,15 @@ class ContinualTransfer:
         if evaluation_episodes is not None:
             evaluation_episodes = whole(caller, "evaluation_episodes", evaluation_episodes, at_least=2)
         self.evaluation_episodes = evaluation_episodes
-        rehearsed = self.recluster_every if self.sources == "clusters" else None
-        self.clustering = checked_options(caller, clustering, rehearsed)
+        self.clustering = checked_options(caller, clustering, self.recluster_every if sources == "clusters" else None)
         self._entropy = [int(word) for word in checked_rng(caller, rng).integers(2**63, size=2)]
 
     def run(self, stream: Iterable[Task]) -> ContinualRun:
-        """Meet the tasks of a stream.
+        """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
 
-        Parameters
-        ----------
-        stream : iterable of TabularMDP or GymTask
-            The tasks, of one family. A stream that was stopped begins with the tasks it began with; these are not run
-            again, and hooks are called for them with ``replayed`` set.
-
-        Returns
-        -------
-        ContinualRun
-            The returns of all episodes of all tasks, those of earlier calls included.
-
-        Raises
-        ------
-        InvalidInputError
-            If a task is of another family, or the stream of this name began with other tasks or settings.
+        A stream that was stopped must be given the tasks it began with. These are not run again, and hooks are called
+        for them with ``replayed`` set. ``InvalidInputError`` if a task is of another family, or the stream of this name
+        began with other tasks or settings.
         """
         stored, tasks = self.repository.stream(self.name, self._settings()), iter(stream)
         runs, clusterings = stored.runs(), stored.clusterings()
@@ -186,13 +158,10 @@ class ContinualTransfer:
         )  # fmt: skip
         solved = self.model and isinstance(task, TabularMDP)
         if not solved and callable(run.policy):
-            raise InvalidInputError(
-                "ContinualTransfer: the learner's policy is a function, must be an array or a NetworkPolicy"
-            )
-        done = stored.commit(
-            position, task, run, source_ids=sources, solved=solved, evaluation_episodes=self.evaluation_episodes
-        )
-        self._tell(TaskDone.of(done, replayed=False))
+            wanted = "must be an array or a NetworkPolicy"
+            raise InvalidInputError(f"ContinualTransfer: the learner's policy is a function, {wanted}")
+        episodes = None if solved else self.evaluation_episodes or DEFAULT_EPISODES
+        self._tell(TaskDone.of(stored.commit(position, task, run, source_ids=sources, episodes=episodes)))
 
     def _bounds(self, task: Task, position: int, choosing: bool) -> Bounds:
         """The given bounds, or those of the stored tasks; with no sources to choose from, those of the task."""
@@ -203,11 +172,10 @@ class ContinualTransfer:
                 return self.repository.return_bounds()
             except RepositoryError as error:
                 raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {error}") from None
-        known = None
         if isinstance(task, GymTask):
             known = task_bounds(task)
-        elif self.model:
-            known = return_bounds(task, kind="paper")
+        else:
+            known = return_bounds(task, kind="paper") if self.model else None
         if known is None:
             why = f"task {position} of the stream is met without a model"
             raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {why}")
@@ -226,7 +194,7 @@ class ContinualTransfer:
             options["n_jobs"] = self.n_jobs
         options |= self.clustering
         record = stored.cluster(met, episodes=self.episodes, rng=self._generator(met, 1), **options)
-        self._tell(Reclustered.of(record, replayed=False))
+        self._tell(Reclustered.of(record))
 
     def _check_same(self, run: StoredRun, task: Task | None) -> None:
         """A resumed stream begins with the tasks it began with."""

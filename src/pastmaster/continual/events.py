@@ -19,18 +19,14 @@ class TaskDone:
 
     Attributes
     ----------
-    position : int
-        Its place in the stream, from 0.
-    name, task_id
-        The task's name and its id in the repository; the id is None if the task was removed since.
-    episodes, total
-        How many episodes were run, and the sum of their returns; ``mean_return`` is their mean.
+    position, name, task_id
+        Its place in the stream, from 0, its name, and its id in the repository, None if it was removed since.
+    episodes, total, mean_return
+        How many episodes were run, and the sum and the mean of their returns.
     value : float
         The value of the task's policy of record then: what an episode could have returned on average.
-    n_sources : int
-        How many source policies there were.
-    learner_share : float
-        The share of the episodes that the learner ran.
+    n_sources, learner_share
+        How many source policies there were, and the share of the episodes that the learner ran.
     evaluation_episodes : int
         Episodes spent to value policies, where there is no model.
     replayed : bool
@@ -49,7 +45,7 @@ class TaskDone:
     replayed: bool
 
     @classmethod
-    def of(cls, run: StoredRun, replayed: bool) -> TaskDone:
+    def of(cls, run: StoredRun, replayed: bool = False) -> TaskDone:
         """From a stored run."""
         same = ("name", "task_id", "value", "n_sources", "evaluation_episodes")
         return cls(
@@ -79,7 +75,7 @@ class Reclustered:
     replayed: bool
 
     @classmethod
-    def of(cls, record: ClusteringRecord, replayed: bool) -> Reclustered:
+    def of(cls, record: ClusteringRecord, replayed: bool = False) -> Reclustered:
         """From a stored clustering of a stream."""
         _, position = record.stream or (None, 0)
         numbers = {name: record.result[name] for name in ("n_tasks", "n_clusters", "cost", "mean_radius")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,14 +14,11 @@ from pastmaster.continual.events import Event, Reclustered, TaskDone
 from pastmaster.errors import InvalidInputError
 
 
-class _Closing:
-    """A hook that is closed after use: a context manager."""
+class _Closing(AbstractContextManager[Any]):
+    """A hook that is closed after use."""
 
     def close(self) -> None:
         """Close what is open."""
-
-    def __enter__(self) -> Any:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -43,12 +40,6 @@ class Progress(_Closing):
     ----------
     total : int, optional
         How many tasks the stream has.
-
-    Examples
-    --------
-    >>> from pastmaster.continual import Progress, TaskDone
-    >>> with Progress(total=2) as bar:
-    ...     bar(TaskDone(0, "task", 1, 10, 5.0, 0.9, 2, 0.5, 0, False))
     """
 
     def __init__(self, total: int | None = None) -> None:

@@ -25,26 +25,16 @@ class ContinualRun:
 
     Attributes
     ----------
-    names : list of str [K]
-        The tasks' names.
-    returns : array [K, T]
-        The discounted return of every episode; ``total`` is their sum, ``mean_returns`` [K] their means.
+    names, returns : list of str [K], array [K, T]
+        The tasks' names, and the discounted return of every episode.
+    total, mean_returns : float, array [K]
+        The sum of all returns, and the mean in each task.
     values : array [K]
         The value of each task's policy of record at the end, nan if the task was removed since.
-    n_sources : array [K]
-        How many source policies each task was met with.
-    evaluation_episodes : array [K]
-        Episodes spent to value policies, where there is no model.
+    n_sources, evaluation_episodes : array [K]
+        How many source policies each task was met with, and the episodes spent to value policies without a model.
     reclustered : list of int
         After how many tasks the repository was clustered.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pastmaster import ContinualRun
-    >>> run = ContinualRun(["a"], np.array([[1.0, 3.0]]), np.array([4.0]), np.array([2]), np.array([0]), [])
-    >>> run.total, run.mean_returns.tolist()
-    (4.0, [2.0])
     """
 
     names: list[str]
@@ -82,12 +72,12 @@ class ContinualRun:
         if not tasks:
             return "ContinualRun(no tasks)"
         spent, tenth = int(self.evaluation_episodes.sum()), max(1, tasks // 10)
-        evaluating = f", {spent:,} more episodes to value policies" if spent else ""
-        evaluating += "" if self.n_sources.any() else ", no policy was reused"
+        more = f", {spent:,} more episodes to value policies" if spent else ""
+        more += "" if self.n_sources.any() else ", no policy was reused"
         return (
             f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} where the best "
             f"stored policies earn {_known_mean(self.values):.4g}; in the last tenth of the tasks "
-            f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}{evaluating})"
+            f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}{more})"
         )
 
     def plot(self) -> Figure:
@@ -106,16 +96,14 @@ def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Save it by ``.savefig(path)``. Grey lines mark clusterings; a third panel shows the episodes spent to value
-        policies, where there are any.
+        Grey lines mark clusterings; a third panel shows the episodes spent to value policies, where there are any.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pastmaster import ContinualRun, plot_streams
     >>> run = ContinualRun(["a"], np.array([[1.0, 3.0]]), np.array([4.0]), np.array([2]), np.array([0]), [])
-    >>> figure = plot_streams({"this agent": run})
-    >>> [panel.get_ylabel() for panel in figure.axes]
+    >>> [panel.get_ylabel() for panel in plot_streams({"this agent": run}).axes]
     ['mean return of an episode', 'reward so far']
     """
     if not runs or any(not len(run.names) for run in runs.values()):
