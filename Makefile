@@ -2,7 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
-WORKERS := -n $(JOBS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: demo test soak docs bench format clean
 
@@ -14,11 +13,11 @@ test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tests/compile_kernels.py & $(BIN)/mypy; found=$$?; wait; exit $$found
-	$(BIN)/pytest $(WORKERS)
+	$(BIN)/pytest -n $(JOBS)
 
 # Everything marked soak or repeated, in full: before a release.
 soak: .venv/installed-dev
-	PASTMASTER_SOAK=1 $(BIN)/pytest $(WORKERS) -rP -o timeout=7200
+	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -rP -o timeout=7200
 
 # The documentation as a site that needs no network: open site/index.html.
 docs: .venv/installed-docs

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 for library in ("OMP", "OPENBLAS", "MKL"):  # workers on every core: threads of theirs would wait for each other
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
+TOGETHER = ("test_experiments.py", "test_report_browser.py", "test_compiled.py")  # a reproduction, a browser, bits
+CLUSTERS = re.compile(r"\b(dask|ray)\b")
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
 settings.register_profile("pastmaster", deadline=None, derandomize=False, max_examples=40, database=None)
@@ -41,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"PASTMASTER_TEST_SEED is {SEED}, must be in 0..99")
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(SEED)
+    config.option.maxworkerrestart = "0"  # the test that ended its worker is named; another worker would hang
 
 
 def pytest_report_header() -> list[str]:
@@ -61,6 +65,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
     items[:] = sorted(filter(chosen, items), key=seconds, reverse=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go to workers one by one in the order above, but those that share what is slow to make all go to one.
+
+    This is ``--dist loadgroup``, which groups nothing with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module, _, test = nodeid.partition("::")
+            backend = CLUSTERS.search(test) if module.endswith("test_backends.py") else None
+            return backend[0] if backend else module if module.endswith(TOGETHER) else nodeid
+
+    config.option.loadscopereorder = False
+    return Together(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

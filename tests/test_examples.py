@@ -13,7 +13,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.xdist_group("examples")
+pytestmark = pytest.mark.long(30)
 
 
 def quick(name: str, folder: Path) -> str:

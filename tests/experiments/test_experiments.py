@@ -35,7 +35,7 @@ from pastmaster.experiments.windy_clusters import family, own_cells
 from pastmaster.experiments.windy_incremental import agreements, matched
 from pastmaster.report import write_report
 
-pytestmark = [pytest.mark.xdist_group("experiments"), pytest.mark.long(60)]  # so that the quick run is made once
+pytestmark = pytest.mark.long(60)
 
 SMALL = ("coloured-grid", "useless-sources")
 

@@ -33,7 +33,7 @@ from pastmaster import (
 )
 from pastmaster.policies import NetworkPolicy
 
-PROCESSES = ["loky", *(pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("dask", "ray"))]
+PROCESSES = ["loky", "dask", "ray"]
 BACKENDS = ["threads", *PROCESSES]
 LAKE = "FrozenLake-v1"
 PATIENCE = 240.0  # seconds after which a test gives up, on a busy machine too
@@ -41,15 +41,14 @@ PATIENCE = 240.0  # seconds after which a test gives up, on a busy machine too
 
 @pytest.fixture(autouse=True)
 def cluster(request):
-    """The tests of a group have a cluster of that kind."""
-    group = request.node.get_closest_marker("xdist_group")
-    if group is not None:
-        request.getfixturevalue(f"{group.args[0]}_cluster")
+    """What runs on a cluster finds one, as a user would have made it."""
+    backend = request.node.callspec.params.get("backend") if hasattr(request.node, "callspec") else None
+    if backend in ("dask", "ray"):
+        request.getfixturevalue(f"{backend}_cluster")
 
 
 @pytest.fixture(scope="module")
 def dask_cluster():
-    """A cluster for all tests, as a user would have made it."""
     distributed = pytest.importorskip("distributed", reason="dask is an extra")
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
@@ -62,7 +61,6 @@ def dask_cluster():
 
 @pytest.fixture(scope="module")
 def ray_cluster():
-    """The same of Ray."""
     ray = pytest.importorskip("ray", reason="ray is an extra")
     ray.init(
         address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
@@ -555,7 +553,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+@pytest.mark.parametrize("backend", PROCESSES)
 def test_ctrl_c_at_a_terminal_leaves_no_worker_and_one_traceback(backend, tmp_path, ctrl_c):
     """There the whole group of processes is told, the workers too."""
     pytest.importorskip({"loky": "joblib", "dask": "distributed", "ray": "ray"}[backend], reason="an extra")

@@ -18,7 +18,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at"),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.long(10),
 ]
 KINDS = ("curves", "map", "distance", "shares")
