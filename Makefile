@@ -8,6 +8,8 @@ JOBS ?= 2
 demo: .venv/installed
 	$(BIN)/pastmaster demo
 
+test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes would compile the sources anew
+
 # Everything but what is marked soak, in about six minutes on two cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .

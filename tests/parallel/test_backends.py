@@ -128,18 +128,24 @@ def test_a_team_keeps_its_processes_until_it_is_closed_or_disturbed():
     team.close()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_estimates_of_black_boxes_are_the_same_on_every_backend(backend):
-    """Environments that this process registered, networks, tables: all reach the workers."""
+def estimated(**how):
+    """An estimate of environments that this process registered, by networks."""
     tasks = [GymTask("misbehaving/Walk-v0", {"at": at}, reward_range=(0, 1)) for at in (2, 3)]
     networks = [NetworkPolicy([([[1, 0], [slope, 1]], [0, 0])]) for slope in (-1, 1, 3)]
+    options = {"episodes": 50, "directed": True, "restarts": 1, "iterations": 200}
+    rng = np.random.default_rng(3)
+    return estimate_cross_values(tasks, networks, rng=rng, budget=120, clustering=options, **how)
 
-    def estimated(**how):
-        rng = np.random.default_rng(3)
-        options = {"episodes": 50, "directed": True, "restarts": 1, "iterations": 200}
-        return estimate_cross_values(tasks, networks, rng=rng, budget=120, clustering=options, **how)
 
-    one, many = estimated(), estimated(n_jobs=2, backend=backend)
+@pytest.fixture(scope="module")
+def estimated_here():
+    return estimated()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_estimates_of_black_boxes_are_the_same_on_every_backend(backend, estimated_here):
+    """Environments that this process registered, networks, tables: all reach the workers."""
+    one, many = estimated_here, estimated(n_jobs=2, backend=backend)
     for name in ("mean", "low", "high", "episodes"):
         assert getattr(one, name).tobytes() == getattr(many, name).tobytes(), name
     assert one.clustering.labels.tobytes() == many.clustering.labels.tobytes()
