@@ -67,7 +67,8 @@ def as_policy(policy: Any, place: str) -> Policy:
 
 def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     """Any policy over states 0 .. S - 1 as actions [S] or probabilities [S, A]; others are asked in each."""
-    if isinstance(policy, TablePolicy) or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
+    table = isinstance(policy, np.ndarray | list | tuple | TablePolicy)  # first: asking for a protocol takes long
+    if table or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
         return checked_policy(policy, n_states, n_actions, place)
     made = as_policy(policy, place)
     if is_random(made):
