@@ -11,7 +11,7 @@ from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.question import Problem, priced
+from pastmaster.clustering.question import DistanceProblem, priced
 from pastmaster.errors import InvalidInputError
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
@@ -65,7 +65,7 @@ def default_thresholds(distance: FloatArray) -> FloatArray:
     return levels if len(levels) <= most else np.quantile(levels, np.linspace(0, 1, most))
 
 
-def greedy_labels(problem: Problem, thresholds: FloatArray, rng: np.random.Generator) -> IntArray:
+def greedy_labels(problem: DistanceProblem, thresholds: FloatArray, rng: np.random.Generator) -> IntArray:
     """The cheapest threshold clustering."""
     best, best_cost = np.zeros(problem.n_tasks, np.int32), np.inf
     for threshold in thresholds:

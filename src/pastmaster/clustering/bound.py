@@ -31,7 +31,7 @@ from pastmaster.checks import within
 from pastmaster.clustering import _bound_kernels as kernels
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.clustering.programs import pair_program
-from pastmaster.clustering.question import Problem, priced
+from pastmaster.clustering.question import DistanceProblem, priced
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
@@ -107,7 +107,7 @@ def cost_lower_bound(
     return bounded(problem, known, seconds)
 
 
-def bounded(problem: Problem, labels: IntArray, seconds: float) -> LowerBound:
+def bounded(problem: DistanceProblem, labels: IntArray, seconds: float) -> LowerBound:
     """The bound for any cost of the number of cells."""
     deadline = time.perf_counter() + seconds
     search, counts = _Bounding(problem, labels), problem.question.counts(problem.n_tasks)
@@ -148,7 +148,7 @@ def _pairs_of(distance: FloatArray) -> _Pairs:
 class _Bounding:
     """The bounds found so far, the best clustering known, and the prices that gave each bound."""
 
-    def __init__(self, problem: Problem, labels: IntArray) -> None:
+    def __init__(self, problem: DistanceProblem, labels: IntArray) -> None:
         self.problem, self.distance, self.size_cost = problem, problem.distance, problem.size_cost
         self.n_tasks, self.symmetric = problem.n_tasks, not problem.directed
         self.pairs = _pairs_of(problem.distance)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.clustering.cost import Kind
-from pastmaster.clustering.question import Problem, Question
+from pastmaster.clustering.question import DistanceProblem, Question
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Clustering:
         return cls.of(problem, problem.labels(caller, labels))
 
     @classmethod
-    def of(cls, problem: Problem, labels: IntArray) -> Clustering:
+    def of(cls, problem: DistanceProblem, labels: IntArray) -> Clustering:
         """The clustering with these cells 0 .. c - 1, as an answer to a problem."""
         labels = problem.labels("Clustering.of", labels)
         cells, question = problem.cells(labels), problem.question

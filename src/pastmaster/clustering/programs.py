@@ -9,12 +9,12 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray
 from pastmaster.clustering.cost import canonical_labels
-from pastmaster.clustering.question import Problem
+from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 
 
 def pair_program(
-    problem: Problem, centre: LongArray, radius: FloatArray, c: int, seconds: float
+    problem: DistanceProblem, centre: LongArray, radius: FloatArray, c: int, seconds: float
 ) -> tuple[float, IntArray | None]:
     """min sum_i radius paid, with y_p: pair p is used, x_ip <= y_p: task i joins it. Returns a bound and labels.
 
@@ -74,7 +74,7 @@ def _constraints(
     return constraints
 
 
-def fewest_labels(problem: Problem, seconds: float) -> tuple[IntArray, int]:
+def fewest_labels(problem: DistanceProblem, seconds: float) -> tuple[IntArray, int]:
     """Labels of a clustering with the fewest cells within ``max_radius``, and a bound on how few can do.
 
     The two agree when HiGHS finishes within ``seconds``. Each task joins the kept policy it loses least by, a kept task
@@ -107,7 +107,7 @@ def fewest_labels(problem: Problem, seconds: float) -> tuple[IntArray, int]:
     return labels, min(bound, len(kept))
 
 
-def covering_labels(problem: Problem) -> IntArray:
+def covering_labels(problem: DistanceProblem) -> IntArray:
     """Cells made one by one around the policy that covers most of the tasks left; a task out of all reach is alone."""
     labels, cell = np.full(problem.n_tasks, -1, np.int32), 0
     covers = problem.covers

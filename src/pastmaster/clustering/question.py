@@ -76,11 +76,11 @@ class Question:
             return table
         return np.asarray(table[self.n_clusters] + (2.0 * distance.max() + 1.0) * np.abs(counts - self.n_clusters))
 
-    def about(self, caller: str, distance: npt.ArrayLike) -> Problem:
+    def about(self, caller: str, distance: npt.ArrayLike) -> DistanceProblem:
         """The question about these distances; both are checked."""
         matrix = costs.checked_distance(caller, distance, self.directed)
         self.check(caller, *matrix.shape)
-        return Problem(matrix, self)
+        return DistanceProblem(matrix, self)
 
 
 class Cells(NamedTuple):
@@ -90,7 +90,7 @@ class Cells(NamedTuple):
     radii: FloatArray
 
 
-class Problem:
+class DistanceProblem:
     """A question about a matrix of distances: what a partition then costs, and how to lower that.
 
     ``size_cost`` [N + 1] is the cost of each number of cells, ``kind`` the kernels' number for the kind of cost.
@@ -147,7 +147,7 @@ class Problem:
 
 def priced(
     caller: str, distance: npt.ArrayLike, episodes: float, span: float, directed: bool, kind: Kind = "average"
-) -> Problem:
+) -> DistanceProblem:
     """The question of the least cost about these distances; all of it is checked."""
     costs.check_setting(caller, episodes, span)
     return Question(episodes, span, directed=directed, kind=kind).about(caller, distance)

@@ -18,7 +18,7 @@ from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as k
 from pastmaster.clustering.baselines import default_thresholds, greedy_labels
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.programs import pair_program
-from pastmaster.clustering.question import Problem
+from pastmaster.clustering.question import DistanceProblem
 
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
@@ -43,9 +43,15 @@ class Search:
     """One search: its problem, its chain's settings, and a flag that ends it early. ``plain``: only the chain."""
 
     def __init__(
-        self, problem: Problem, chain: Chain, iterations: int, *, plain: bool = False, deadline: float = math.inf
+        self,
+        problem: DistanceProblem,
+        chain: Chain,
+        iterations: int,
+        *,
+        plain: bool = False,
+        deadline: float = math.inf,
     ) -> None:
-        self.problem, self.iterations, self.plain, self.deadline = problem, iterations, plain, deadline
+        self.problem, self.iterations, self.plain, self.deadline = problem, steps, plain, deadline
         self.ladder, self.theta = chain.rungs(problem.distance), chain.theta
         self.chances = np.array([chain.alpha, chain.beta, chain.up])
         self.n_clusters, self.stop = problem.question.n_clusters, threading.Event()

@@ -26,7 +26,7 @@ import numpy as np
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.clustering import Chain, Clustering, Question
 from pastmaster.clustering.programs import covering_labels
-from pastmaster.clustering.question import Problem
+from pastmaster.clustering.question import DistanceProblem
 from pastmaster.clustering.restarts import Search
 from pastmaster.estimation.returns import Returns
 from pastmaster.values import policy_distance
@@ -54,7 +54,7 @@ class Allocation:
     def incumbent(self, returns: Returns, last: IntArray | None) -> IntArray:
         """The clustering that all returns so far make; those that draws of U made are where the search begins."""
         starts = [*self.met, *([] if last is None else [last])]
-        problem = Problem(returns.distance(self.question.directed), self.question)
+        problem = DistanceProblem(returns.distance(self.question.directed), self.question)
         return quick_labels(problem, starts, self.rng, *INCUMBENT)
 
     def look(self, returns: Returns, incumbent: IntArray) -> None:
@@ -63,11 +63,11 @@ class Allocation:
         beta, deviation = returns.spread()
         error = deviation / np.sqrt(returns.counts)
         own, deciding, agreed = np.zeros(beta.shape), np.zeros(beta.shape), 0
-        kept = Problem(returns.distance(directed), self.question).cells(incumbent).representatives
+        kept = DistanceProblem(returns.distance(directed), self.question).cells(incumbent).representatives
         self.met = []
         for U in returns.resample(DRAWS, self.rng):
             distance = sealed(policy_distance(U, directed=directed, paired=returns.paired))
-            problem = Problem(distance, self.question)
+            problem = DistanceProblem(distance, self.question)
             labels = quick_labels(problem, [incumbent], self.rng, *DRAWN)
             self.met.append(labels)
             mine = gradient(problem, U, returns.paired, incumbent, kept)
@@ -151,7 +151,7 @@ def evenly(returns: Returns, episodes: int) -> LongArray:
 
 
 def quick_labels(
-    problem: Problem, starts: list[IntArray], rng: np.random.Generator, walks: int, steps: int
+    problem: DistanceProblem, starts: list[IntArray], rng: np.random.Generator, walks: int, steps: int
 ) -> IntArray:
     """A good clustering, found in milliseconds: the best of short walks and of descents from ``starts``."""
     if problem.question.max_radius is not None:
@@ -162,7 +162,7 @@ def quick_labels(
     return min(tried, key=lambda pair: pair[1])[0]
 
 
-def gradient(problem: Problem, U: FloatArray, paired: bool, labels: IntArray, kept: LongArray) -> FloatArray:
+def gradient(problem: DistanceProblem, U: FloatArray, paired: bool, labels: IntArray, kept: LongArray) -> FloatArray:
     """d mean radius / d U [N, M]: a cell's radius is a regret, that of the member worst off under its policy."""
     slopes, rows, distance = np.zeros(U.shape), np.arange(len(U)), problem.distance
     best = rows if paired else U.argmax(axis=1)

@@ -20,7 +20,7 @@ from pastmaster import parallel
 from pastmaster.arrays import IntArray, LongArray, sealed
 from pastmaster.checks import chosen, listed, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
-from pastmaster.clustering.question import Problem
+from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
 from pastmaster.estimation.intervals import entry_limits
@@ -248,7 +248,7 @@ class _Estimation:
     def _made(self, labels: IntArray) -> Clustering:
         """The clustering that labels make of the tasks now."""
         question = self.question
-        return Clustering.of(Problem(self.returns.distance(question.directed), question), labels)
+        return Clustering.of(DistanceProblem(self.returns.distance(question.directed), question), labels)
 
     def _searched(self) -> Clustering:
         """The clustering that all episodes so far make, well searched for."""

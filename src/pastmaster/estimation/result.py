@@ -11,7 +11,7 @@ from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import chosen
 from pastmaster.clustering import Clustering, Question
 from pastmaster.clustering.bound import bounded
-from pastmaster.clustering.question import Problem
+from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
 from pastmaster.estimation.returns import Returns
@@ -136,7 +136,7 @@ class CrossValueEstimate:
         rows, columns = (place.ravel() for place in np.indices((n, n if not found.directed else m)))
         alpha = 1.0 - self.confidence
         lowest, _ = joint_distances(self.returns, self.bounds, alpha, found.directed, (rows, columns))
-        bound = bounded(Problem(sealed(lowest.reshape(n, -1)), question), found.labels, time_limit)
+        bound = bounded(DistanceProblem(sealed(lowest.reshape(n, -1)), question), found.labels, time_limit)
         return max(0.0, self.cost_interval.high - bound.value)
 
     def __repr__(self) -> str:

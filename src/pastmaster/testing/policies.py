@@ -66,8 +66,7 @@ def check_policy(
         _check_table(acts, int(observing.n), int(acting.n))
     rng = np.random.default_rng(whole("check_policy", "seed", seed, at_least=0))
     observing.seed(seed)
-    observations = [observing.sample() for _ in range(OBSERVATIONS)]
-    uniforms = rng.random(OBSERVATIONS)
+    observations, uniforms = [observing.sample() for _ in range(OBSERVATIONS)], rng.random(OBSERVATIONS)
     actions = _actions(acts, observations, uniforms)
     _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)
