@@ -51,7 +51,7 @@ class Search:
         plain: bool = False,
         deadline: float = math.inf,
     ) -> None:
-        self.problem, self.iterations, self.plain, self.deadline = problem, steps, plain, deadline
+        self.problem, self.iterations, self.plain, self.deadline = problem, iterations, plain, deadline
         self.ladder, self.theta = chain.rungs(problem.distance), chain.theta
         self.chances = np.array([chain.alpha, chain.beta, chain.up])
         self.n_clusters, self.stop = problem.question.n_clusters, threading.Event()
