@@ -154,7 +154,7 @@ def test_a_first_session(tmp_path):
 def test_a_task_from_a_file_is_added_as_it_is(db, tmp_path):
     npz = write_task(tmp_path / "new task.npz")
     assert fine("repo", "add", db, npz) == (
-        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 1 tasks added, 5 in all\n"
+        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 1 task added, 5 in all\n"
     )
     with Repository(db) as repository:
         assert repository.task(5).name == "new task"

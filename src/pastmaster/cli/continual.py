@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
 @options.path_option("--log", "A line of JSON for each event, into this file.")
 @options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
-@options.seed_option("Another run.")
+@options.seed_option("Random seed of the run.")
 @options.jobs_option
 @options.json_option
 @options.picture_option

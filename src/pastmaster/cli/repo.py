@@ -61,7 +61,8 @@ def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes:
                 click.echo(_added_line(repository, number))
         if not quiet:
             now = len(repository)
-            click.echo(f"{repository.place}: {now - before} tasks added, {now} in all")
+            added = now - before
+            click.echo(f"{repository.place}: {added} task{'' if added == 1 else 's'} added, {now} in all")
 
 
 @repo.command()
@@ -100,7 +101,7 @@ def list_(place: str, as_json: bool) -> None:
 @options.json_option
 @options.picture_option
 def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
-    """The repository in a few lines and its latest clustering as a picture, or one task."""
+    """The repository in a few lines, or one task; --picture draws the latest clustering."""
     with options.opened(place) as repository:
         facts = _task_facts(repository, number) if number is not None else _facts(repository)
         clustering = repository.clustering() if picture is not None else None
@@ -123,10 +124,10 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @options.bounds_option
 @click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
 @click.option("--max-radius", type=float, help="Instead: the fewest policies such that no task loses more.")
-@click.option("--directed", is_flag=True, help="Count only what the tasks lose, not their representatives.")
+@click.option("--directed", is_flag=True, help="Count what the tasks lose, not what swapped policies would cost.")
 @click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
 @click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
-@options.seed_option("Another search.")
+@options.seed_option("Random seed of the search.")
 @options.jobs_option
 @options.backend_option
 @options.json_option

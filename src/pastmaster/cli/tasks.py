@@ -77,10 +77,12 @@ OPTIONS = (
     repository_argument,
     click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[TASK.npz]..."),
     click.option("--gym", "gym_id", metavar="ID", help="A Gymnasium environment; one with a table P is taken exactly."),
-    click.option("--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers the id."),
+    click.option(
+        "--import", "modules", multiple=True, metavar="MODULE", help="Import it first, so that ID is registered."
+    ),
     click.option("--kwargs", default="{}", metavar="JSON", help="Its arguments, as a JSON object."),
     click.option("--gamma", type=float, help="Its discount.  [default: the environment's own, or 0.99]"),
-    click.option("--horizon", type=int, help="Its most steps.  [default: the environment's own]"),
+    click.option("--horizon", type=int, help="Step limit of an episode.  [default: the environment's own]"),
     click.option("--domain", type=click.Choice(DOMAINS), help="Tasks of one of the paper's domains."),
     whole_option("--count", 60, "How many of them."),
     whole_option("--targets", 2, "Surveillance: targets.", at_most=4),

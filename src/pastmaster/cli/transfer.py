@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.whole_option("--trials", 1, "How often to run it all.")
 @options.selector_option
 @options.bounds_option
-@options.seed_option("Another run.")
+@options.seed_option("Random seed of the run.")
 @options.jobs_option
 @options.json_option
 @options.picture_option
