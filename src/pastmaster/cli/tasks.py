@@ -78,7 +78,7 @@ OPTIONS = (
     click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[TASK.npz]..."),
     click.option("--gym", "gym_id", metavar="ID", help="A Gymnasium environment; one with a table P is taken exactly."),
     click.option(
-        "--import", "modules", multiple=True, metavar="MODULE", help="Import it first, so that ID is registered."
+        "--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers ID."
     ),
     click.option("--kwargs", default="{}", metavar="JSON", help="Its arguments, as a JSON object."),
     click.option("--gamma", type=float, help="Its discount.  [default: the environment's own, or 0.99]"),
