@@ -77,9 +77,7 @@ OPTIONS = (
     repository_argument,
     click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[TASK.npz]..."),
     click.option("--gym", "gym_id", metavar="ID", help="A Gymnasium environment; one with a table P is taken exactly."),
-    click.option(
-        "--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers ID."
-    ),
+    click.option("--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers ID."),
     click.option("--kwargs", default="{}", metavar="JSON", help="Its arguments, as a JSON object."),
     click.option("--gamma", type=float, help="Its discount.  [default: the environment's own, or 0.99]"),
     click.option("--horizon", type=int, help="Step limit of an episode.  [default: the environment's own]"),
