@@ -105,7 +105,7 @@ def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypat
 
     def run(**options):
         return estimate_cross_values(
-            tasks, policies, rng=np.random.default_rng(3), budget=700, clustering=QUICK, **options
+            tasks, policies, rng=np.random.default_rng(3), budget=400, clustering=QUICK, **options
         )
 
     whole, played, real = run(), [], runner.episode_returns
@@ -147,7 +147,7 @@ def test_a_deterministic_task_is_valued_exactly(rng):
     tasks = [TabularMDP(rng.integers(5, size=(5, 3)), rng.normal(size=(5, 3)), gamma=0.9, horizon=6) for _ in range(3)]
     mixed = rng.dirichlet(np.ones(3), size=5)
     policies = [*tables(rng, 2), mixed]
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=500, clustering=QUICK | {"directed": True})
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=200, clustering=QUICK | {"directed": True})
     U = cross_values(tasks, policies)
     assert (found.mean[:, :2] == U[:, :2]).all()
     assert (found.low[:, :2] == found.high[:, :2]).all()

@@ -267,7 +267,7 @@ def judge_copies(source: Path, kind: str, seed: int, log: Path) -> None:
     for blob in blobs:
         if (first := whole.find(blob)) >= 0:
             inside[first : first + len(blob)] = True
-    for attempt in range(repetitions(count, count * 3 // 20 if count == 100 else None)):
+    for attempt in range(repetitions(count)):
         copy = log.with_suffix(f".{attempt}.db")
         data = bytearray(whole)
         damage(data, rng, np.flatnonzero(~inside))
@@ -408,7 +408,7 @@ def judge_rows(place: str, seed: int, log: Path) -> None:
     with Repository(place) as repository:
         original = faults.Survey(repository)
     rng = np.random.default_rng([seed, len(place)])
-    for _ in range(repetitions(100)):
+    for _ in range(repetitions(100, 6)):
         with one_row_spoilt(place, rng) as what:
             verdict = faults.judge(place, original)
         verdict.problems = [f"{what}: {problem}" for problem in verdict.problems]
