@@ -94,7 +94,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="few variants, little training")
     options.add_argument("--out", type=Path, default=Path("cart-poles"), help="folder for policies and picture")
     chosen = options.parse_args()
-    n, n_new, steps, episodes, trials = (8, 1, 10_000, 40, 1) if chosen.quick else (40, 3, 60_000, 200, 2)
+    n, n_new, steps, episodes, trials = (8, 1, 6_000, 40, 1) if chosen.quick else (40, 3, 60_000, 200, 2)
     rng = np.random.default_rng(0)
 
     # A drawer full of policies
