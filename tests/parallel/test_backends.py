@@ -230,12 +230,17 @@ def plain_trials(**settings):
     return transfer(sources=sources, rng=np.random.default_rng(5), **(chosen | settings))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("trials", [compiled_trials, plain_trials])
-@pytest.mark.parametrize("selector", ["exp3-transfer", "ppr"])
+CASES = [
+    (backend, trials, selector)
+    for backend in BACKENDS
+    for trials in (compiled_trials, plain_trials)
+    for selector in ("exp3-transfer", "ppr")
+    if backend != "loky" or (trials is plain_trials) != (selector == "ppr")  # processes are slow to start: two cases
+]
+
+
+@pytest.mark.parametrize(("backend", "trials", "selector"), CASES)
 def test_trials_are_the_same_on_every_backend(backend, trials, selector):
-    if backend == "loky" and (trials is plain_trials) == (selector == "ppr"):
-        return  # starting processes twice is enough
     serial = trials(selector=selector)
     assert_same_run(trials(selector=selector, n_jobs=2, backend=backend), serial)
     if trials is compiled_trials and selector != "ppr":
