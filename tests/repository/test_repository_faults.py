@@ -26,6 +26,7 @@ from postgres import Server, start
 
 from pastmaster import ContinualTransfer, Repository, cross_values, solve
 from pastmaster.repository import location
+from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, arrays, metadata
 
 pytestmark = pytest.mark.repeated
@@ -158,6 +159,39 @@ def test_a_server_killed_under_load_loses_nothing_acknowledged(tmp_path: Path, r
         f"PostgreSQL killed {repetitions(8, 2)} times: {len(acks)} acknowledged tasks of 3 writers, 0 lost; "
         f"first add after at most {max(pauses):.1f} s"
     )
+
+
+def test_a_crash_that_gives_a_transactions_number_to_another_loses_nothing() -> None:
+    """The server dies before a commit reaches the disk; after its return another transaction has the same number."""
+    folder = tempfile.mkdtemp(prefix="pastmaster")
+    server, numbers = start(folder), []
+    try:
+        database = Database(server.url, create=True)
+        crash = [True]
+
+        def before_commit(connection: sa.Connection) -> None:
+            if numbers and crash:
+                crash.clear()
+                server.kill()
+                server.restart()
+                engine = sa.create_engine(server.url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+                with engine.connect() as other:  # each statement is a transaction
+                    while other.execute(sa.text("SELECT txid_current()")).scalar() < numbers[0]:
+                        pass
+
+        def work(connection: sa.Connection) -> int:
+            numbers.append(int(connection.execute(sa.text("SELECT txid_current()")).scalar() or 0))
+            connection.execute(sa.text("UPDATE sequences SET last = 17 WHERE name = 'tasks'"))
+            return len(numbers)
+
+        sa.event.listen(database._engine, "commit", before_commit)
+        assert database.write(work) == 2  # the first was lost with the server
+        last = sa.text("SELECT last FROM sequences WHERE name = 'tasks'")
+        assert database.read(lambda connection: connection.execute(last).scalar()) == 17
+        database.close()
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
 
 
 def first_ack_after(moment: float, log: Path, process: Any) -> float:

@@ -1,14 +1,16 @@
 """Transactions on a repository's database, and its schema brought up to date.
 
 ``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. If the server goes
-away, they wait for it and run the function again, unless the server knows that the transaction was committed.
+away, they wait for it and run the function again, unless the server holds the receipt of that transaction.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +36,7 @@ class Database:
         if self.is_sqlite:
             location.check_path(self.url, create)
         self._engine, self._process = location.engine(self.url), os.getpid()
+        self._name = uuid.uuid4().hex
         try:
             if self._once(False, current_revision) != schema.REVISION:
                 self._once(True, lambda connection: upgrade(connection, self.place, create))
@@ -70,7 +73,7 @@ class Database:
     def _persistently(self, writes: bool, work: Work[Result]) -> Result:
         """Run ``work``, and again while the server is away; work that was committed is not repeated."""
         deadline, pause = 0.0, 0.05
-        sent: list[tuple[int, Result]] = []  # transactions whose commit was asked for, with what they returned
+        sent: list[tuple[str, Result]] = []  # receipts of commits that were asked for, with what the work returned
         while True:
             try:
                 if sent and self._committed(sent[-1][0]):
@@ -84,18 +87,26 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def _committed(self, transaction: int) -> bool:
-        """Whether a transaction whose acknowledgement was lost was committed; PostgreSQL remembers."""
-        query = sa.text("SELECT txid_status(:transaction)")
-        while True:
-            status = self._once(
-                False, lambda connection: connection.execute(query, {"transaction": transaction}).scalar()
-            )
-            if status != "in progress":
-                return status == "committed"
-            time.sleep(0.05)
+    def _committed(self, receipt: str) -> bool:
+        """Whether a transaction whose acknowledgement was lost was committed.
 
-    def _once(self, writes: bool, work: Work[Result], sent: list[tuple[int, Result]] | None = None) -> Result:
+        It took the writer's turn and left its receipt as its last act, so whoever has the turn after it can see. A
+        transaction's number would not do: after a crash the server gives the same number to another one.
+        """
+        query = sa.text("SELECT receipt FROM pastmaster_receipts WHERE writer = :writer")
+
+        def held(connection: sa.Connection) -> bool:
+            if not _has_receipts(connection):
+                return False
+            return connection.execute(query, {"writer": self._writer()}).scalar() == receipt
+
+        return self._once(True, held)
+
+    def _writer(self) -> str:
+        """Who writes: one thread of one process writes one thing at a time."""
+        return f"{self._name}/{os.getpid()}/{threading.get_ident()}"
+
+    def _once(self, writes: bool, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
         if self._process != os.getpid():  # a forked child must not talk on its parent's connections
             self._engine.dispose(close=False)
             self._process = os.getpid()
@@ -110,7 +121,7 @@ class Database:
             except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
                 raise DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})") from None
             if writes and not self.is_sqlite and sent is not None:
-                sent.append((int(connection.execute(sa.text("SELECT txid_current()")).scalar() or 0), result))
+                sent.append((_leave_receipt(connection, self._writer()), result))
             return result
 
     def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error) -> RepositoryError:
@@ -146,6 +157,27 @@ def _take_turn(connection: sa.Connection) -> None:
     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{location.BUSY_SECONDS}s'"))
     connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
     connection.execute(sa.text("SELECT pg_advisory_xact_lock(7245311)"))
+
+
+def _has_receipts(connection: sa.Connection) -> bool:
+    return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
+
+
+def _leave_receipt(connection: sa.Connection, writer: str) -> str:
+    """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are thrown away."""
+    receipt = uuid.uuid4().hex
+    if not _has_receipts(connection):
+        columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
+        connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
+    connection.execute(
+        sa.text(
+            "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
+            "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
+        ),
+        {"writer": writer, "receipt": receipt},
+    )
+    connection.execute(sa.text("DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day'"))
+    return receipt
 
 
 def _lost(error: sa.exc.DBAPIError) -> bool:
