@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
 
+Rng = int | np.random.Generator | None
+"""What a person may pass as ``rng``: a seed, a generator, or None for a fresh seed."""
 
-def checked_rng(caller: str, rng: Any) -> np.random.Generator:
-    """A generator that the caller passed as ``rng``."""
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidInputError(f"{caller}: rng is {rng!r}, must be a numpy.random.Generator")
-    return rng
+
+def seeded(caller: str, rng: Rng) -> tuple[np.random.Generator, int | None]:
+    """The generator that a person's ``rng`` stands for, and its seed: None where a generator was given.
+
+    Without ``rng`` the seed is fresh, and short enough for every reader of JSON.
+    """
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    seed = secrets.randbits(53) if rng is None else rng
+    if not is_whole(seed) or seed < 0:
+        raise InvalidInputError(
+            f"{caller}: rng is {rng!r}, must be a seed (a whole number, at least 0), a numpy.random.Generator or None"
+        )
+    return np.random.default_rng(int(seed)), int(seed)
+
+
+def checked_rng(caller: str, rng: Rng) -> np.random.Generator:
+    """The generator that a person's ``rng`` stands for."""
+    return seeded(caller, rng)[0]
 
 
 def rng_to_dict(rng: np.random.Generator) -> dict[str, Any]:
