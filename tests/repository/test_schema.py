@@ -84,9 +84,14 @@ def execute(place, statement):
 # The newest schema
 
 
+def of_the_schema(name, kind, _):
+    """Receipts are the writers' own: they are made by the first writer on PostgreSQL."""
+    return kind != "table" or name != "pastmaster_receipts"
+
+
 def test_the_migrations_make_the_tables_that_the_code_uses(place):
     def differences(connection):
-        options = {"compare_type": True, "version_table": schema.VERSION_TABLE}
+        options = {"compare_type": True, "version_table": schema.VERSION_TABLE, "include_name": of_the_schema}
         return compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata)
 
     with Repository(place) as repository:

@@ -81,13 +81,14 @@ def engine(url: sa.URL) -> sa.Engine:
 
 
 def _as_it_can_be_opened(url: sa.URL) -> sa.URL:
-    """A file in a folder that cannot be written to is opened for reading only, unless someone is writing there."""
+    """A file that nobody may write, or one in a folder that we may not, is opened for reading only and leaves nothing.
+
+    Not while someone is writing there: what he wrote last is in his log.
+    """
     path = Path(str(url.database))
-    if (
-        not path.exists()
-        or os.access(path.parent, os.W_OK)
-        or any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
-    ):
+    if not path.exists() or any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal")):
+        return url
+    if os.access(path.parent, os.W_OK) and path.stat().st_mode & 0o222:
         return url
     return url.set(database=path.absolute().as_uri(), query={"mode": "ro", "immutable": "1", "uri": "true"})
 
