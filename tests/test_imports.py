@@ -11,9 +11,9 @@ import pastmaster
 
 PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
-    "errors", "formerly", "arrays", "files", "checks", "generators", "compiled", "figures", "parallel", "environments",
-    "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "testing", "repository",
-    "continual", "domains", "experiments", "report", "cli",
+    "errors", "formerly", "arrays", "files", "checks", "tables", "generators", "compiled", "figures", "parallel",
+    "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "testing",
+    "repository", "continual", "domains", "experiments", "report", "cli",
 )  # fmt: skip
 
 

@@ -6,7 +6,8 @@ Every error reads ``<function>: <argument> is <what was got>, must be <what woul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,15 @@ import numpy as np
 from pastmaster.errors import InvalidInputError
 
 LARGEST_WHOLE = 10**12 - 1
+
+
+@contextmanager
+def called_as(caller: str) -> Iterator[None]:
+    """Errors within begin with the function that a person called, not with the one that it calls; also a decorator."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{caller}:{str(error).partition(':')[2]}") from error.__cause__
 
 
 def is_whole(value: Any) -> bool:

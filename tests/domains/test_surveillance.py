@@ -346,6 +346,6 @@ def test_a_longer_stream_begins_with_a_shorter_one(seed):
 
 def test_tasks_of_another_domain_have_no_group_sequences():
     other = TabularMDP([[0]], [[0.0]], gamma=0.9, name="mine")
-    for call in (surveillance.group_sequences, lambda tasks: surveillance.new_tasks(tasks, 1, rng=None)):
-        with pytest.raises(InvalidInputError, match=r"group_sequences: tasks\[0\] is .*mine.*, must be a task of this"):
+    for call in (surveillance.group_sequences, lambda tasks: surveillance.new_tasks(tasks, 1)):
+        with pytest.raises(InvalidInputError, match=r"s: tasks\[0\] is .*mine.*, must be a task of this"):
             call([other])

@@ -80,7 +80,7 @@ REFUSED = {
     "a function": ((LAKE, {"desc": len}), "kwargs must be plain JSON values"),
     "an array": ((LAKE, {"desc": np.zeros(2)}), "kwargs must be plain JSON values"),
     "nan": ((LAKE, {"success_rate": float("nan")}), "kwargs must be plain JSON values"),
-    "no mapping": ((LAKE, 5), "kwargs must be plain JSON values"),
+    "no mapping": ((LAKE, 5), "kwargs is 5, must be a dict of arguments"),
     "an unknown argument": ((LAKE, {"colour": "red"}), "FrozenLake-v1 cannot be made with"),
     "a wrong argument": ((LAKE, {"map_name": "9x9"}), "FrozenLake-v1 cannot be made with"),
     "a wrong map": ((LAKE, {"desc": []}), "FrozenLake-v1 cannot be made with"),

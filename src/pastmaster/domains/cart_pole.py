@@ -16,10 +16,10 @@ from gymnasium.envs.classic_control import cartpole
 from gymnasium.utils import seeding
 
 from pastmaster.arrays import Array
-from pastmaster.checks import is_finite, whole
+from pastmaster.checks import called_as, is_finite, is_number, whole
 from pastmaster.environments import CART_POLE_STEPS as STEPS
 from pastmaster.errors import InvalidInputError
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, checked_rng
 from pastmaster.tasks import GymTask
 
 GAMMA = 0.99
@@ -27,7 +27,8 @@ GRAVITY, LENGTH, FORCE = (1.6, 25.0), (0.05, 2.0), (5.0, 10.0)  # the family's r
 START = 0.05  # a start is uniform within this of 0, in all four coordinates
 
 
-def family(n_tasks: int, *, rng: np.random.Generator, gamma: float = GAMMA, horizon: int = STEPS) -> list[GymTask]:
+@called_as("cart_pole.family")
+def family(n_tasks: int, *, rng: Rng = None, gamma: float = GAMMA, horizon: int = STEPS) -> list[GymTask]:
     """``n_tasks`` variants drawn at random, so that each call gives new ones; the settings are those of ``task``.
 
     Gravity from the Moon's to Jupiter's, poles from a pencil to a mast, motors of either direction: the first three
@@ -47,6 +48,7 @@ def family(n_tasks: int, *, rng: np.random.Generator, gamma: float = GAMMA, hori
     return [task(*parameters, gamma=gamma, horizon=horizon) for parameters in drawn]
 
 
+@called_as("cart_pole.task")
 def task(gravity: float, length: float, force_mag: float, *, gamma: float = GAMMA, horizon: int = STEPS) -> GymTask:
     """One variant as a black box.
 
@@ -64,9 +66,12 @@ def task(gravity: float, length: float, force_mag: float, *, gamma: float = GAMM
     """
     horizon = whole("cart_pole.task", "horizon", horizon, at_least=1, at_most=STEPS)
     parameters = {"gravity": gravity, "length": length, "force_mag": force_mag}
+    for name, value in parameters.items():
+        if not (is_number(value) and is_finite(value)):
+            raise InvalidInputError(f"cart_pole.task: {name} is {value!r}, must be a finite number")
     rounded = {name: float(f"{value:.3g}") for name, value in parameters.items()}
-    name = "cart-pole, gravity {gravity:g}, length {length:g}, force {force_mag:g}".format(**rounded)
-    return GymTask("pastmaster/CartPole-v0", rounded, gamma=gamma, horizon=horizon, name=name)
+    label = "cart-pole, gravity {gravity:g}, length {length:g}, force {force_mag:g}".format(**rounded)
+    return GymTask("pastmaster/CartPole-v0", rounded, gamma=gamma, horizon=horizon, name=label)
 
 
 class CartPoleEnv(cartpole.CartPoleEnv):

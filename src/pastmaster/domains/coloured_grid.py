@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import as_array
-from pastmaster.checks import whole
+from pastmaster.checks import called_as, whole
 from pastmaster.domains.grid import moved, text
 from pastmaster.errors import InvalidInputError
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, checked_rng
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
 
 
+@called_as("coloured_grid.family")
 def family(
     weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
 ) -> list[TabularMDP]:
@@ -37,10 +38,17 @@ def family(
     pairs = as_array(weights, "coloured_grid.family: weights", "iuf")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InvalidInputError(f"coloured_grid.family: weights has shape {pairs.shape}, must be [N, 2]")
+    wrong = np.argwhere(~((pairs >= 0) & (pairs <= 1)))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise InvalidInputError(
+            f"coloured_grid.family: weights[{row}, {column}] is {pairs[row, column]}, must be in [0, 1]"
+        )
     return [task(pair, size, seed, gamma=gamma, horizon=horizon) for pair in pairs]
 
 
-def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> list[TabularMDP]:
+@called_as("coloured_grid.new_tasks")
+def new_tasks(n_tasks: int, *, rng: Rng = None, **settings: Any) -> list[TabularMDP]:
     """``n_tasks`` tasks with both weights drawn from [0, 1]; the settings are those of ``task``.
 
     Examples
@@ -53,6 +61,7 @@ def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> lis
     return family(checked_rng(caller, rng).random((n_tasks, 2)), **settings)
 
 
+@called_as("coloured_grid.task")
 def task(
     weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
 ) -> TabularMDP:
@@ -87,6 +96,7 @@ def task(
     return TabularMDP(next_state, reward, gamma=gamma, terminated=terminated, horizon=horizon, name=name, params=params)
 
 
+@called_as("coloured_grid.colours")
 def colours(size: int = 10, seed: int = 0) -> npt.NDArray[np.int64]:
     """The colour, 0 or 1, of each cell [size, size]."""
     size = whole("coloured_grid.colours", "size", size, at_least=2)

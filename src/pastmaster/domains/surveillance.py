@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.checks import listed, whole
+from pastmaster.checks import called_as, listed, whole
 from pastmaster.domains.grid import moved, text
 from pastmaster.errors import InvalidInputError
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, checked_rng
 from pastmaster.tasks.tabular import TabularMDP, check_alike
 from pastmaster.tasks.tabular_env import TabularEnv, paint
 
@@ -58,6 +58,7 @@ def stand_ins(location: int, complex: bool = False) -> list[int]:
     return [other for other in group if other != location]
 
 
+@called_as("surveillance.task")
 def task(
     sequence: Sequence[int], complex: bool = False, *,
     gamma: float = 0.9, horizon: int | None = 200, escape_ends: bool = True,
@@ -100,8 +101,9 @@ def task(
     )
 
 
+@called_as("surveillance.family")
 def family(
-    n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int, complex: bool = False, **settings: Any
+    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
 ) -> list[TabularMDP]:
     """``n_tasks`` different tasks in natural clusters, which ``group_sequences`` tells.
 
@@ -115,7 +117,9 @@ def family(
     >>> [task.params["sequence"] for task in tasks], group_sequences(tasks).tolist()
     ([[52, 33], [53, 32], [41, 8]], [[13, 8], [13, 8], [10, 2]])
     """
-    chosen, most = _drawn("surveillance.family", n_tasks, n_targets, rng, n_sequences, complex, n_sequences)
+    caller = "surveillance.family"
+    rng = checked_rng(caller, rng)
+    chosen, most = _drawn(caller, n_tasks, n_targets, rng, n_sequences, complex, n_sequences)
     per_sequence = most // n_sequences
     one_each = np.arange(n_sequences) * per_sequence + rng.integers(per_sequence, size=n_sequences)
     others = np.setdiff1d(np.arange(most), one_each)
@@ -123,15 +127,19 @@ def family(
     return [task(sequence, complex, **settings) for sequence in _members(chosen, numbers, complex)]
 
 
+@called_as("surveillance.stream")
 def stream(
-    n_tasks: int, n_targets: int, *, rng: np.random.Generator, n_sequences: int, complex: bool = False, **settings: Any
+    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
 ) -> list[TabularMDP]:
     """Tasks as of ``family``, in random order: a longer stream of the same generator begins with a shorter one."""
-    chosen, most = _drawn("surveillance.stream", n_tasks, n_targets, rng, n_sequences, complex, 1)
+    caller = "surveillance.stream"
+    rng = checked_rng(caller, rng)
+    chosen, most = _drawn(caller, n_tasks, n_targets, rng, n_sequences, complex, 1)
     return [task(s, complex, **settings) for s in _members(chosen, rng.permutation(most)[:n_tasks], complex)]
 
 
-def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: np.random.Generator) -> list[TabularMDP]:
+@called_as("surveillance.new_tasks")
+def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: Rng = None) -> list[TabularMDP]:
     """``n_tasks`` other tasks of the family that ``tasks`` are of, in random order, with the same settings.
 
     Their group sequences are those of ``tasks``. Where there are not enough others, some of ``tasks`` come again.
@@ -175,7 +183,7 @@ def _drawn(
     whole(caller, "n_sequences", n_sequences, at_least=1, at_most=len(orders))
     most = n_sequences * groups(complex).shape[1] ** n_targets
     whole(caller, "n_tasks", n_tasks, at_least=fewest, at_most=most)
-    return orders[checked_rng(caller, rng).choice(len(orders), n_sequences, replace=False)], most
+    return orders[rng.choice(len(orders), n_sequences, replace=False)], most
 
 
 def _members(chosen: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], complex: bool) -> list[list[int]]:

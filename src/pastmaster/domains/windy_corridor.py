@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.checks import whole, within
+from pastmaster.checks import called_as, flag, whole, within
 from pastmaster.domains.grid import NORTH, SOUTH, moved, text
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, checked_rng
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
 
@@ -28,6 +28,7 @@ START_ROW = 5
 WINDS = tuple(step / 10 for step in range(10))
 
 
+@called_as("windy_corridor.family")
 def family(**settings: Any) -> list[TabularMDP]:
     """The 100 tasks of the paper: task 10 * goal + w has its goal in corridor ``goal`` and wind w / 10.
 
@@ -41,7 +42,8 @@ def family(**settings: Any) -> list[TabularMDP]:
     return [task(goal, wind, **settings) for goal in range(N_CORRIDORS) for wind in WINDS]
 
 
-def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> list[TabularMDP]:
+@called_as("windy_corridor.new_tasks")
+def new_tasks(n_tasks: int, *, rng: Rng = None, **settings: Any) -> list[TabularMDP]:
     """``n_tasks`` tasks with goals drawn at random and winds drawn from 0 to 0.9; the settings are those of ``task``.
 
     Examples
@@ -55,6 +57,7 @@ def new_tasks(n_tasks: int, *, rng: np.random.Generator, **settings: Any) -> lis
     return [task(goal, wind, **settings) for goal, wind in zip(goals, winds, strict=True)]
 
 
+@called_as("windy_corridor.task")
 def task(
     goal: int, wind: float, *,
     corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False,
@@ -80,6 +83,7 @@ def task(
     goal = whole(caller, "goal", goal, at_least=0, at_most=N_CORRIDORS - 1)
     wind = within(caller, "wind", wind, 0.0, 1.0)
     n_columns = FIRST_CORRIDOR_COLUMN + whole(caller, "corridor", corridor, at_least=1)
+    terminating = flag(caller, "terminating", terminating)
     ahead = _moved(n_columns)
     n_states = len(ahead)
     goal_state = goal * n_columns + n_columns - 1

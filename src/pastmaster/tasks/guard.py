@@ -19,6 +19,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.errors import PastmasterError, TaskError
+from pastmaster.tables import one_line
 
 Result = TypeVar("Result")
 BETWEEN_LOOKS = 0.2  # seconds
@@ -126,7 +127,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
     def _look(self, call: str, observation: Any) -> None:
         if not self._fits(observation):
             raise TaskError(
-                f"{self.watch.name}: {call} returned the observation {_shortened(observation)}, "
+                f"{self.watch.name}: {call} returned the observation {one_line(repr(observation))}, "
                 f"must be of its space {self.env.observation_space}"
             )
 
@@ -138,7 +139,7 @@ def finite_reward(reward: Any, watch: Watch) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise TaskError(f"{watch.name}: step returned the reward {_shortened(reward)}, must be a finite number")
+        raise TaskError(f"{watch.name}: step returned the reward {one_line(repr(reward))}, must be a finite number")
     return number
 
 
@@ -153,8 +154,3 @@ def observation_check(space: gym.Space[Any]) -> Callable[[Any], bool]:
 
         return fits
     return lambda observation: bool(space.contains(observation))
-
-
-def _shortened(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 120 else text[:117] + "..."

@@ -14,16 +14,18 @@ from gymnasium.envs.registration import EnvSpec
 from pastmaster import formerly
 from pastmaster.checks import is_finite, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
+from pastmaster.tables import WIDEST, one_line
 from pastmaster.tasks import specs
 from pastmaster.tasks.guard import Guarded, Watch, watched
-from pastmaster.tasks.gymnasium_table import code_of, step_limit
+from pastmaster.tasks.gymnasium_table import code_of, environment_name, spec_name, step_limit
 from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 
 Factory = Callable[..., gym.Env[Any, Any]]
+NAMELESS = "the function"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GymTask:
     """A Gymnasium environment as a task: a black box, of which only episodes can be run.
 
@@ -45,7 +47,7 @@ class GymTask:
     horizon : int, optional
         The most steps of an episode; the environment's own step limit unless given.
     name : str
-        What to call the task; the id and the arguments unless given.
+        What to call the task; the id and the arguments unless given, for a nameless function those of its environment.
     reward_range : (float, float), optional
         The least and the greatest reward of a step, where the environment does not have a ``reward_range``.
     time_limit : float, optional
@@ -63,8 +65,10 @@ class GymTask:
     --------
     >>> from pastmaster import GymTask
     >>> task = GymTask("pastmaster/CartPole-v0", {"length": 0.7}, gamma=0.99)
-    >>> print(task, task.horizon, task.observation_space.shape, task.n_actions)
-    pastmaster/CartPole-v0(length=0.7) 500 (4,) 2
+    >>> task
+    GymTask('pastmaster/CartPole-v0(length=0.7)', gamma=0.99, horizon=500)
+    >>> task.observation_space.shape, task.n_actions
+    ((4,), 2)
     """
 
     env_id: str | Factory
@@ -84,7 +88,11 @@ class GymTask:
                 f"GymTask: env_id is {self.env_id!r}, must be the id of a registered environment, without a module, "
                 "or a function that makes one"
             )
-        kwargs = specs.plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs)
+        if not isinstance(self.kwargs, Mapping):
+            raise InvalidInputError(f"GymTask: kwargs is {self.kwargs!r}, must be a dict of arguments")
+        if not isinstance(self.name, str):
+            raise InvalidInputError(f"GymTask: name is {self.name!r}, must be a text")
+        kwargs, nameless = specs.plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs), not self.name
         self._set(
             kwargs=kwargs,
             wrappers=tuple(specs.plain_wrappers(self.wrappers)),
@@ -96,6 +104,8 @@ class GymTask:
             self._set(time_limit=within("GymTask", "time_limit", self.time_limit, 1e-3, 1e9))
         watch = self.watch()
         self._set(_look=watched(lambda: watch("making it", lambda: _Look.at(self._made())), watch))
+        if nameless and self._look.spec is not None and self._called in ("<lambda>", NAMELESS):
+            self._set(name=spec_name(self._look.spec))
         limit = self._look.horizon if self.horizon is None else self.horizon
         if limit is None:
             raise InvalidInputError(f"GymTask: {self.name} has no step limit, so horizon must be given")
@@ -107,6 +117,10 @@ class GymTask:
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        settings = f", gamma={self.gamma:g}, horizon={self.horizon})"
+        return f"GymTask({one_line(repr(self.name), WIDEST - len(settings) - 8)}{settings}"
+
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -114,7 +128,7 @@ class GymTask:
     @property
     def _called(self) -> str:
         """The id, or the name of the function."""
-        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "the function")
+        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", NAMELESS)
 
     def __call__(self) -> Guarded:
         """A new environment, with a watch of its own."""
@@ -209,8 +223,8 @@ class GymTask:
 
     @cached_property
     def table(self) -> TabularMDP | None:
-        """The exact task behind an environment that carries its table ``P``; None of all others."""
-        if not self._look.has_table:
+        """The exact task behind an environment that carries its table ``P``; None of others, and where gamma is 1."""
+        if not self._look.has_table or self.gamma == 1.0:
             return None
         return TabularMDP.from_gymnasium(self().env, gamma=self.gamma, horizon=self.horizon)
 
@@ -286,9 +300,3 @@ def _checked_range(rewards: Any) -> tuple[float, float]:
             f"GymTask: reward_range is {rewards!r}, must be the least and the greatest reward of a step"
         )
     return least, most
-
-
-def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:
-    """What to call an environment made with these arguments."""
-    arguments = ", ".join(f"{key}={value}" for key, value in kwargs.items())
-    return f"{env_id}({arguments})" if arguments else env_id

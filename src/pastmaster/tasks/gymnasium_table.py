@@ -20,6 +20,29 @@ def step_limit(env: gym.Env[Any, Any], *attributes: str) -> int | None:
     return min((int(limit) for limit in limits if isinstance(limit, int | np.integer)), default=None)
 
 
+def environment_name(env_id: str, kwargs: Mapping[str, Any]) -> str:
+    """What to call an environment made with these arguments."""
+    arguments = ", ".join(f"{key}={value}" for key, value in kwargs.items())
+    return f"{env_id}({arguments})" if arguments else env_id
+
+
+def spec_name(spec: gym.envs.registration.EnvSpec) -> str:
+    """The id of an environment, with the arguments in which it differs from what is registered under that id."""
+    registered = gym.registry[spec.id].kwargs if spec.id in gym.registry else {}
+    own = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
+    return environment_name(spec.id, {key: own[key] for key in own if own[key] != registered.get(key, own)})
+
+
+def made_by_id(caller: str, env_id: str | gym.envs.registration.EnvSpec) -> gym.Env[Any, Any]:
+    """The environment of an id; an error in our words where there is none."""
+    try:
+        return gym.make(env_id)
+    except Exception as error:  # an environment's constructor may raise anything
+        raise InvalidInputError(
+            f"{caller} is {env_id!r}, must be an environment or the id of one that can be made: {error}"
+        ) from None
+
+
 def code_of(spec: gym.envs.registration.EnvSpec) -> str:
     """Where the code of an environment is, as "module:name"."""
     entry: Any = spec.entry_point

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -48,7 +48,13 @@ def _text_keys(value: Any) -> bool:
 def plain_wrappers(wrappers: Sequence[Any]) -> list[dict[str, Any]]:
     """The wrappers of a spec or a stored identity as JSON has them; only those in ``WRAPPERS`` are allowed."""
     plain = []
-    for wrapper in wrappers:
+    if isinstance(wrappers, str) or not isinstance(wrappers, Iterable):
+        raise InvalidInputError(f"GymTask: wrappers is {wrappers!r}, must be a list of mappings")
+    for i, wrapper in enumerate(wrappers):
+        if not isinstance(wrapper, Mapping | WrapperSpec):
+            raise InvalidInputError(
+                f"GymTask: wrappers[{i}] is {wrapper!r}, must be a mapping with name, entry_point and kwargs"
+            )
         fields = wrapper if isinstance(wrapper, Mapping) else vars(wrapper)
         name, entry, kwargs = (fields.get(key) for key in ("name", "entry_point", "kwargs"))
         known = getattr(gym.wrappers, name) if isinstance(name, str) and name in WRAPPERS else None

@@ -13,17 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
-from pastmaster.checks import is_number, is_whole
+from pastmaster.checks import called_as, is_number, is_whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.tasks.gymnasium_table import arrays_of_table, step_limit
+from pastmaster.tables import WIDEST, frame, one_line
+from pastmaster.tasks.gymnasium_table import arrays_of_table, made_by_id, spec_name, step_limit
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, Outcomes, checked_outcomes, checked_start, refused
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ARRAYS = ("next_state", "reward", "probability", "terminated", "start_states", "start_probability")
 
@@ -120,6 +124,8 @@ class TabularMDP:
             raise refused(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
         if np.abs(outcomes["reward"]).max() > 1e300 * (1 - gamma):
             raise refused(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
+        if not isinstance(name, str):
+            raise refused(f"name is {name!r}, must be a text")
         if params is not None and not isinstance(params, Mapping):
             raise refused(f"params is {params!r}, must be a mapping or None")
         _fill(
@@ -127,7 +133,7 @@ class TabularMDP:
             outcomes
             | checked_start(start, len(outcomes["next_state"]))
             | {"gamma": gamma, "horizon": None if horizon is None else int(horizon)}
-            | {"name": str(name), "params": dict(params or {})},
+            | {"name": name, "params": dict(params or {})},
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,6 +183,7 @@ class TabularMDP:
         return Model.of(np.einsum("sak,sak->sa", self.probability, self.reward), self.next_state, weight)
 
     @classmethod
+    @called_as("from_gymnasium")
     def from_gymnasium(
         cls,
         env: gym.Env[Any, Any] | str,
@@ -196,7 +203,7 @@ class TabularMDP:
         horizon : int, None or "env"
             The most steps of an episode; "env" is the environment's own step limit.
         name : str, optional
-            What to call the task; the id of the environment unless given.
+            What to call the task; the id of the environment and the arguments it was made with unless given.
 
         Examples
         --------
@@ -205,16 +212,19 @@ class TabularMDP:
         TabularMDP('FrozenLake-v1', 16 states, 4 actions, 3 outcomes, gamma=0.99, horizon=100)
         """
         if isinstance(env, str):
-            env = gym.make(env)
+            env = made_by_id("from_gymnasium: env", env)
         if not isinstance(env, gym.Env):
             raise InvalidInputError(f"from_gymnasium: env is {env!r}, must be an environment or its Gymnasium id")
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping | list) or not len(table):
-            raise InvalidInputError(f"from_gymnasium: {env} has no transition table P; give TabularMDP its arrays")
+            raise InvalidInputError(
+                f"from_gymnasium: env is {env}, which has no transition table P, must have one: "
+                "give TabularMDP its arrays, or pass it to GymTask"
+            )
         cap = step_limit(env) if horizon == "env" else horizon
         start = getattr(env.unwrapped, "initial_state_distrib", 0)
         if name is None:
-            name = env.spec.id if env.spec else type(env.unwrapped).__name__
+            name = spec_name(env.spec) if env.spec else type(env.unwrapped).__name__
         params = dict(env.spec.kwargs) if env.spec else {}
         return cls(**arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
 
@@ -236,13 +246,20 @@ class TabularMDP:
             )
         return gym.make("pastmaster/Tabular-v0", mdp=self, render_mode=render_mode, disable_env_checker=True).unwrapped
 
+    def to_frame(self) -> pd.DataFrame:
+        """The possible outcomes as a pandas DataFrame, a row to each, by state and action."""
+        outcomes = self.outcomes()
+        state, action, k = np.nonzero(outcomes.probability)
+        columns = {name: array[state, action, k] for name, array in outcomes._asdict().items()}
+        return frame({"state": state, "action": action} | columns)
+
     def __repr__(self) -> str:
-        name = f"{self.name!r}, " if self.name else ""
         kind = "deterministic" if self.is_deterministic else f"{self.next_state.shape[2]} outcomes"
-        return (
-            f"TabularMDP({name}{self.n_states} states, {self.n_actions} actions, {kind}, "
-            f"gamma={self.gamma:g}, horizon={self.horizon})"
+        sizes = (
+            f"{self.n_states} states, {self.n_actions} actions, {kind}, gamma={self.gamma:g}, horizon={self.horizon}"
         )
+        name = f"{one_line(repr(self.name), WIDEST - len(sizes) - 14)}, " if self.name else ""
+        return f"TabularMDP({name}{sizes})"
 
 
 def _fill(task: TabularMDP, fields: Mapping[str, Any]) -> None:

@@ -79,6 +79,8 @@ class TabularEnv(gym.Env[Any, Any]):
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  as Gymnasium declares it
 
     def __init__(self, mdp: TabularMDP, render_mode: str | None = None, picture: Picture | None = None) -> None:
+        if not isinstance(mdp, TabularMDP):
+            raise InvalidInputError(f"TabularEnv: mdp is {mdp!r}, must be a TabularMDP")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidInputError(f"TabularEnv: render_mode is {render_mode!r}, must be None, 'ansi' or 'rgb_array'")
         self.mdp = mdp
