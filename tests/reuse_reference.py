@@ -10,12 +10,27 @@ import copy
 import math
 from functools import partial
 
+import numpy as np
 from reference import outcomes, start_distribution
 
 from pastmaster import Exp3Transfer
+from pastmaster.reuse.selector import Episode
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told
+
+
+def forced(selector, arm, chances=None, time=None):
+    """An open episode of this arm, whichever would have been drawn; asked for with these probabilities, at this t."""
+    asked = selector.ask()
+    kept = selector._asked[asked.number]
+    selector._leave(asked.number, asked.arm)
+    selector._n_open -= 1
+    kept.arm = arm
+    kept.chances = kept.chances if chances is None else np.asarray(chances, float)
+    kept.time = kept.time if time is None else time
+    selector._keep(asked.number, kept)
+    return Episode(arm, asked.number)
 
 
 class Exp3:

@@ -200,9 +200,9 @@ def test_a_selector_goes_on_as_it_would_have_gone_on(case):
     selector = getattr(pastmaster, case["class"]).from_dict(case["state"])
     arms = []
     for t in range(40):
-        arm = selector.ask()
-        arms.append(int(arm))
-        selector.tell(arm, 0.1 * arm + 0.01 * (t % 5))
+        episode = selector.open[0] if selector.open else selector.ask()
+        arms.append(episode.arm)
+        selector.tell(episode, 0.1 * episode.arm + 0.01 * (t % 5))
     assert arms == case["arms"]
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pastmaster.repository import Repository as Repository
     from pastmaster.reuse import (
         RECOMMENDED as RECOMMENDED,
+        Episode as Episode,
         Exp3Transfer as Exp3Transfer,
         FixedPolicy as FixedPolicy,
         ProbabilisticPolicyReuse as ProbabilisticPolicyReuse,
@@ -83,7 +84,7 @@ _PLACES = {
     "estimation": "CrossValueEstimate estimate_cross_values",
     "policies": "load_sb3",
     "repository": "Repository",
-    "reuse": "RECOMMENDED Exp3Transfer FixedPolicy ProbabilisticPolicyReuse QLearning RegretBalancing "
+    "reuse": "RECOMMENDED Episode Exp3Transfer FixedPolicy ProbabilisticPolicyReuse QLearning RegretBalancing "
     "RegretGuarantee SB3Learning TransferRun TsallisINF decay plot_curves transfer",
     "solving": "Solution solve",
     "tasks": "GymTask TabularEnv TabularMDP",

@@ -188,9 +188,10 @@ def test_the_printed_test_drops_clearly_worse_sources_and_no_clearly_best_one(rn
 def test_clearly_worse_sources_are_dropped_and_never_asked_again(cls, rng):
     selector = make(cls, rng, 4, check_every=1, **({"floor": 3.0} if cls is RegretBalancing else {}))
     for t in range(1, 3001):
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         assert selector.active[arm]
-        selector.tell(arm, payoff(BERNOULLI, (0.95, 0.1, 0.9, 0.05, 0.3)[arm], rng))
+        selector.tell(episode, payoff(BERNOULLI, (0.95, 0.1, 0.9, 0.05, 0.3)[arm], rng))
         assert (selector.eliminated_at[~selector.active[:-1]] > 0).all()
         assert (selector.eliminated_at <= t).all()
         assert selector.active[-1]
@@ -205,8 +206,9 @@ def test_clearly_worse_sources_are_dropped_and_never_asked_again(cls, rng):
 def test_the_learner_is_never_dropped_however_bad(rng, elimination):
     selector = make(Exp3Transfer, rng, check_every=1, elimination=elimination)
     for _ in range(3000):
-        arm = selector.ask()
-        selector.tell(arm, (1.0, 0.5, 0.0, 0.0)[arm])
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, (1.0, 0.5, 0.0, 0.0)[arm])
     assert selector.active.tolist() == [True, False, False, True]
     assert selector.probabilities[-1] > 0
 
@@ -215,8 +217,9 @@ def test_the_learner_is_never_dropped_however_bad(rng, elimination):
 def test_the_learner_drops_nobody_however_good(rng, elimination):
     selector = make(Exp3Transfer, rng, check_every=1, elimination=elimination, beta=0.9)
     for _ in range(3000):
-        arm = selector.ask()
-        selector.tell(arm, 1.0 if arm == 3 else 0.1)
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, 1.0 if arm == 3 else 0.1)
     assert selector.active.all()
 
 
@@ -224,8 +227,9 @@ def test_the_learner_drops_nobody_however_good(rng, elimination):
 def test_sources_are_checked_every_so_many_episodes(rng, elimination):
     selector = make(Exp3Transfer, rng, check_every=70, elimination=elimination, beta=0.9)
     for _ in range(2000):
-        arm = selector.ask()
-        selector.tell(arm, (0.9, 0.1, 0.4, 0.5)[arm])
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, (0.9, 0.1, 0.4, 0.5)[arm])
     assert (selector.eliminated_at[1:] > 0).all()
     assert (selector.eliminated_at[1:] % 70 == 0).all()
 
@@ -242,9 +246,7 @@ def test_a_source_not_yet_played_is_not_dropped_and_drops_nobody(rng, eliminatio
             evidence.extend_confidence(selector._arms, i, x, log_level)
             selector._arms[layout.COUNT, i] += 1.0
             selector._arms[layout.TOTAL, i] += x
-    selector.ask()
-    selector._memory[layout.PENDING] = 3.0
-    selector.tell(3, 0.5)
+    selector.tell(reference.forced(selector, 3), 0.5)
     worse = max({0, 1, 2} - {unplayed})
     assert selector.active.tolist() == [i != worse for i in range(4)]
 
@@ -254,8 +256,9 @@ def test_a_source_not_yet_played_is_not_dropped_and_drops_nobody(rng, eliminatio
 def test_ties_sure_payoffs_and_few_sources_all_work(cls, rng, means):
     selector = make(cls, rng, len(means) - 1, check_every=1)
     for _ in range(1000):
-        arm = selector.ask()
-        selector.tell(arm, means[arm])
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, means[arm])
     assert np.isfinite(selector._arms).all()
     assert selector.probabilities.sum() == pytest.approx(1.0)
     best = max(means[:-1], default=0.0)
@@ -267,8 +270,9 @@ def test_ties_sure_payoffs_and_few_sources_all_work(cls, rng, means):
 def test_delta_0_never_eliminates(cls, rng, elimination):
     selector = make(cls, rng, check_every=1, delta=0.0, elimination=elimination)
     for _ in range(2000):
-        arm = selector.ask()
-        selector.tell(arm, (1.0, 0.0, 0.0, 0.0)[arm])
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, (1.0, 0.0, 0.0, 0.0)[arm])
     assert selector.active.all()
 
 
@@ -283,10 +287,11 @@ def test_evidence_comes_from_own_episodes_only_even_when_episodes_are_shared(cls
     selector = make(cls, rng, check_every=10**6)
     own, log_level = [[] for _ in range(4)], math.log(3 / selector.delta)
     for _ in range(300):
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         before = selector._arms.copy()
         own[arm].append(float(rng.random()))
-        selector.tell(arm, own[arm][-1], np.ones(4))
+        selector.tell(episode, own[arm][-1], np.ones(4))
         others = np.arange(4) != arm
         assert (selector._arms[EVIDENCE][:, others] == before[EVIDENCE][:, others]).all()
         if arm < 3:

@@ -167,8 +167,9 @@ def test_w_is_the_mean_return_of_an_arms_episodes_and_the_temperature_rises_by_i
 
 def test_an_arm_not_yet_run_counts_as_0():
     selector = ProbabilisticPolicyReuse(1, temperature=1.0, temperature_step=0.0, rng=np.random.default_rng(0))
-    arm = selector.ask()
-    selector.tell(arm, -3.0)
+    episode = selector.ask()
+    arm = episode.arm
+    selector.tell(episode, -3.0)
     weights = [math.exp(-3), 1.0]
     assert selector.probabilities[arm] == pytest.approx(weights[0] / sum(weights))
 

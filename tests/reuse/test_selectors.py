@@ -14,6 +14,7 @@ from numba import njit
 from scipy import optimize
 
 from pastmaster import (
+    Episode,
     Exp3Transfer,
     InvalidInputError,
     ProbabilisticPolicyReuse,
@@ -43,8 +44,9 @@ def run(selector, episodes, rng):
     """Ask and tell; the arms asked for."""
     arms = []
     for _ in range(episodes):
-        arms.append(selector.ask())
-        selector.tell(arms[-1], payoff_of(arms[-1], rng))
+        episode = selector.ask()
+        arms.append(episode.arm)
+        selector.tell(episode, payoff_of(episode.arm, rng))
     return arms
 
 
@@ -52,20 +54,20 @@ def run(selector, episodes, rng):
 
 
 @every_selector
-def test_ask_gives_an_arm_and_repeats_it_until_told(cls, rng):
+def test_ask_gives_an_episode_of_an_arm_with_the_next_number(cls, rng):
     selector = make(cls, rng)
     seen = set()
-    for _ in range(300):
-        arm = selector.ask()
-        assert type(arm) is int
-        assert 0 <= arm <= 3
-        state = selector.to_dict()
-        assert selector.ask() == selector.ask() == arm
-        assert selector.to_dict() == state
-        selector.tell(arm, payoff_of(arm, rng))
-        seen.add(arm)
+    for number in range(300):
+        assert selector.open == ()
+        episode = selector.ask()
+        assert type(episode.arm) is type(episode.number) is int
+        assert 0 <= episode.arm <= 3
+        assert episode.number == number
+        assert selector.open == (episode,)
+        selector.tell(episode, payoff_of(episode.arm, rng))
+        seen.add(episode.arm)
     assert seen == {0, 1, 2, 3} or cls is ProbabilisticPolicyReuse  # for which an arm unseen is worth 0
-    assert selector.n_told == selector.counts.sum() == 300
+    assert selector.n_asked == selector.n_told == selector.counts.sum() == 300
 
 
 @every_selector
@@ -84,14 +86,14 @@ def test_looking_at_a_selector_does_not_change_it(cls, rng):
 
 
 @every_selector
-def test_probabilities_are_those_of_the_ask_not_yet_told_or_else_of_the_next(cls, rng):
+def test_probabilities_are_those_of_the_next_ask(cls, rng):
     selector = make(cls, rng)
     for _ in range(50):
         ahead = selector.probabilities
-        arm = selector.ask()
-        assert selector.probabilities.tolist() == ahead.tolist()
-        assert ahead[arm] > 0
-        selector.tell(arm, payoff_of(arm, rng))
+        episode = selector.ask()
+        assert selector._asked[episode.number].chances.tolist() == ahead.tolist()
+        assert ahead[episode.arm] > 0
+        selector.tell(episode, payoff_of(episode.arm, rng))
 
 
 @every_selector
@@ -99,9 +101,10 @@ def test_arms_are_drawn_as_often_as_their_probabilities_say(cls, rng):
     """Each draw's indicator minus its probability is a martingale difference: Azuma's bound at level 1e-6."""
     selector, surplus, n = make(cls, rng), np.zeros(4), 2000
     for _ in range(n):
-        arm = selector.ask()
-        surplus += np.eye(4)[arm] - selector.probabilities
-        selector.tell(arm, payoff_of(arm, rng))
+        chances, episode = selector.probabilities, selector.ask()
+        arm = episode.arm
+        surplus += np.eye(4)[arm] - chances
+        selector.tell(episode, payoff_of(arm, rng))
     assert np.abs(surplus).max() <= math.sqrt(2 * n * math.log(2 * 4 / 1e-6))
 
 
@@ -110,9 +113,10 @@ def test_own_episodes_are_counted_and_averaged(cls, rng):
     selector, returns = make(cls, rng), [[], [], [], []]
     assert np.isnan(selector.mean_returns).all()
     for _ in range(100):
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         returns[arm].append(payoff_of(arm, rng))
-        selector.tell(arm, returns[arm][-1])
+        selector.tell(episode, returns[arm][-1])
     assert selector.counts.tolist() == [len(arm) for arm in returns]
     for mean, own in zip(selector.mean_returns, returns, strict=True):
         assert mean == pytest.approx(np.mean(own)) if own else np.isnan(mean)
@@ -122,17 +126,18 @@ def test_own_episodes_are_counted_and_averaged(cls, rng):
 def test_the_learner_is_always_in_play(cls, rng):
     selector = make(cls, rng)
     for _ in range(300):
-        arm = selector.ask()
-        selector.tell(arm, -2.0 if arm == 3 else 6.0)
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, -2.0 if arm == 3 else 6.0)
         assert selector.active[3]
     assert len(selector.eliminated_at) == 3
 
 
 REFUSALS = {
-    "unasked": "told without being asked for, call ask first",
-    "again": "the last ask was told already, call ask first",
-    "unknown": "must be in 0..3 (3: the learner)",
-    "other": "which has not been told yet",
+    "unasked": "was never asked for (",
+    "again": "was told or cancelled before, must be one that is open: ",
+    "unknown": "must be the Episode that ask returned",
+    "other": "but ask said ",
     "nan": "the return is nan, must be a finite number",
     "infinite": "the return is inf, must be a finite number",
     "outside": "must be within the bounds -2 .. 6",
@@ -143,65 +148,64 @@ REFUSALS = {
 }
 
 
-def refused(selector, sentence, *told):
+def refused(selector, sentence, *told, method="tell"):
     """A tell that must be refused with its sentence, and leave the state as it was."""
     before = selector.to_dict()
     with pytest.raises(InvalidInputError) as caught:
-        selector.tell(*told)
+        getattr(selector, method)(*told)
     assert selector.to_dict() == before
-    assert str(caught.value).startswith(f"{selector.name}.tell: ")
+    assert str(caught.value).startswith(f"{selector.name}.{method}: ")
     assert [name for name, part in REFUSALS.items() if part in str(caught.value)] == [sentence], str(caught.value)
 
 
 @every_selector
-def test_a_tell_out_of_turn_is_refused_with_its_own_sentence(cls, rng):
+@pytest.mark.parametrize("method", ["tell", "cancel"])
+def test_an_episode_that_is_not_open_is_refused_with_its_own_sentence(cls, rng, method):
     selector = make(cls, rng)
-    refused(selector, "unasked", 0, 1.0)
-    for unknown in (4, -2, 1.5, "0", None):
-        refused(selector, "unknown", unknown, 1.0)
-    arm = selector.ask()
-    refused(selector, "other", (arm + 1) % 4, 1.0)
-    for unknown in (4, -1, -2, arm + 0.5, "0", None):
-        refused(selector, "unknown", unknown, 1.0)
-    selector.tell(arm, 1.0)
-    refused(selector, "again", arm, 1.0)
-    refused(selector, "again", (arm + 1) % 4, 1.0)
-    refused(selector, "unknown", 4, 1.0)
-    assert selector.n_told == 1
-
-
-@every_selector
-def test_arm_minus_one_is_unknown_even_when_nothing_was_asked(cls, rng):
-    selector = make(cls, rng)
-    refused(selector, "unknown", -1, 1.0)
-    selector.tell(selector.ask(), 1.0)
-    refused(selector, "unknown", -1, 1.0)
+    value = (1.0,) if method == "tell" else ()
+    refused(selector, "unasked", Episode(0, 0), *value, method=method)
+    first, second = selector.ask(), selector.ask()
+    refused(selector, "unasked", Episode(first.arm, 2), *value, method=method)
+    refused(selector, "unasked", Episode(first.arm, -1), *value, method=method)
+    refused(selector, "unasked", Episode(first.arm, "0"), *value, method=method)
+    for arm in {0, 1, 2, 3, 4, -1, "0", None} - {first.arm}:
+        refused(selector, "other", Episode(arm, 0), *value, method=method)
+    for no_episode in (first.arm, tuple(first), list(first), None, "0", 1.5):
+        refused(selector, "unknown", no_episode, *value, method=method)
+    selector.tell(second, 1.0)
+    refused(selector, "again", second, *value, method=method)
+    selector.tell(first, 1.0)
+    refused(selector, "again", first, *value, method=method)
+    third = selector.ask()
+    selector.cancel(third)
+    refused(selector, "again", third, *value, method=method)
+    assert (selector.n_asked, selector.n_told, selector.open) == (3, 2, ())
 
 
 @every_selector
 def test_a_return_that_is_no_finite_number_is_refused(cls, rng):
     selector = make(cls, rng)
     run(selector, 5, rng)
-    arm = selector.ask()
-    refused(selector, "nan", arm, math.nan)
-    refused(selector, "infinite", arm, math.inf)
+    episode = selector.ask()
+    refused(selector, "nan", episode, math.nan)
+    refused(selector, "infinite", episode, math.inf)
     with pytest.raises(InvalidInputError, match="the return is -inf"):
-        selector.tell(arm, -math.inf)
-    refused(selector, "no number", arm, "1")
+        selector.tell(episode, -math.inf)
+    refused(selector, "no number", episode, "1")
     for value in (None, [1.0], 1j, 10**400):
         with pytest.raises(InvalidInputError, match=r"the return is .*, must be a finite number"):
-            selector.tell(arm, value)
-    selector.tell(arm, np.float64(1.0))
+            selector.tell(episode, value)
+    selector.tell(episode, np.float64(1.0))
     assert selector.n_told == 6
 
 
 @bounded_selector
 def test_a_return_outside_the_bounds_is_refused_and_rounding_is_not(cls, rng):
     selector = make(cls, rng)
-    arm = selector.ask()
+    episode = selector.ask()
     for outside in (6.001, -2.001, 1e300, -1e300):
-        refused(selector, "outside", arm, outside)
-    selector.tell(arm, 6.0 + 1e-12)
+        refused(selector, "outside", episode, outside)
+    selector.tell(episode, 6.0 + 1e-12)
     selector.tell(selector.ask(), -2.0 - 1e-12)
     assert selector.n_clipped == 0
     assert selector.n_told == 2
@@ -210,26 +214,27 @@ def test_a_return_outside_the_bounds_is_refused_and_rounding_is_not(cls, rng):
 @every_selector
 def test_a_likelihood_that_cannot_be_one_is_refused(cls, rng):
     selector = make(cls, rng)
-    arm = selector.ask()
-    refused(selector, "shape", arm, 1.0, [1.0, 1.0])
-    refused(selector, "shape", arm, 1.0, np.ones((4, 1)))
-    refused(selector, "dtype", arm, 1.0, "x")
+    episode = selector.ask()
+    arm = episode.arm
+    refused(selector, "shape", episode, 1.0, [1.0, 1.0])
+    refused(selector, "shape", episode, 1.0, np.ones((4, 1)))
+    refused(selector, "dtype", episode, 1.0, "x")
     for i in range(4):
         for value in (-0.1, -math.inf, math.nan, math.inf):
-            refused(selector, "likelihood", arm, 1.0, np.where(np.arange(4) == i, value, 1.0))
-    refused(selector, "likelihood", arm, 1.0, np.zeros(4))
-    impossible = np.where(selector.probabilities == 0.0, 1.0, 0.0)
-    refused(selector, "likelihood", arm, 1.0, impossible)
-    selector.tell(arm, 1.0, np.eye(4)[arm])
+            refused(selector, "likelihood", episode, 1.0, np.where(np.arange(4) == i, value, 1.0))
+    refused(selector, "likelihood", episode, 1.0, np.zeros(4))
+    impossible = np.where(selector._asked[episode.number].chances == 0.0, 1.0, 0.0)
+    refused(selector, "likelihood", episode, 1.0, impossible)
+    selector.tell(episode, 1.0, np.eye(4)[arm])
 
 
 @every_selector
 @pytest.mark.parametrize("likelihood", [["1"] * 4, [None] * 4, [10**400] * 4, np.full(4, 1j), [[1.0], 2.0, 3.0, 4.0]])
 def test_a_likelihood_that_is_no_numbers_is_refused(cls, rng, likelihood):
     selector = make(cls, rng)
-    arm = selector.ask()
+    episode = selector.ask()
     with pytest.raises(InvalidInputError, match="likelihood"):
-        selector.tell(arm, 1.0, likelihood)
+        selector.tell(episode, 1.0, likelihood)
     assert selector.n_told == 0
 
 
@@ -239,12 +244,10 @@ def test_likelihoods_count_up_to_a_common_factor(cls, seed):
     selectors = [make(cls, np.random.default_rng(seed)) for _ in range(3)]
     rng = np.random.default_rng(seed + 1)
     for _ in range(100):
-        arms = {selector.ask() for selector in selectors}
-        assert len(arms) == 1
-        arm = arms.pop()
-        value, likelihood = payoff_of(arm, rng), rng.random(4) + 0.01
+        (episode,) = {selector.ask() for selector in selectors}
+        value, likelihood = payoff_of(episode.arm, rng), rng.random(4) + 0.01
         for selector, factor in zip(selectors, (1.0, 2.0**300, 2.0**-500), strict=True):
-            selector.tell(arm, value, factor * likelihood)
+            selector.tell(episode, value, factor * likelihood)
     states = [(selector._arms.tobytes(), selector._memory.tobytes()) for selector in selectors]
     assert states[0] == states[1] == states[2]
 
@@ -253,8 +256,9 @@ def test_likelihoods_count_up_to_a_common_factor(cls, seed):
 def test_an_arm_may_have_run_what_it_was_unlikely_to_if_another_could_have(cls, rng):
     """As where its own likelihood vanished beside others': all that counts is that the acts had some probability."""
     selector = make(cls, rng)
-    arm = selector.ask()
-    selector.tell(arm, 1.0, (np.arange(4) != arm).astype(float))
+    episode = selector.ask()
+    arm = episode.arm
+    selector.tell(episode, 1.0, (np.arange(4) != arm).astype(float))
     assert selector.n_told == selector.counts[arm] == 1
     assert np.isfinite(selector._arms).all()
 
@@ -266,10 +270,10 @@ def test_clip_moves_returns_onto_the_bounds_and_counts_them(cls, seed):
     outside = 0
     rng = np.random.default_rng(seed + 1)
     for _ in range(200):
-        arm, value = clipping.ask(), float(rng.normal(2.0, 4.0))
-        assert plain.ask() == arm
-        clipping.tell(arm, value)
-        plain.tell(arm, min(max(value, -2.0), 6.0))
+        episode, value = clipping.ask(), float(rng.normal(2.0, 4.0))
+        assert plain.ask() == episode
+        clipping.tell(episode, value)
+        plain.tell(episode, min(max(value, -2.0), 6.0))
         outside += not -2.0 <= value <= 6.0
     assert clipping.n_clipped == outside > 20
     assert plain.n_clipped == 0
@@ -283,15 +287,15 @@ def test_clipping_may_start_in_the_middle_of_a_run(cls, seed):
     selector, clipping = (make(cls, np.random.default_rng(seed), clip=clip) for clip in (False, True))
     for each in (selector, clipping):
         run(each, 20, np.random.default_rng(seed))
-    arm = selector.ask()
-    assert clipping.ask() == arm
-    refused(selector, "outside", arm, 7.0)
+    episode = selector.ask()
+    assert clipping.ask() == episode
+    refused(selector, "outside", episode, 7.0)
     assert not selector.clip
     selector.start_clipping()
     assert selector.clip
     assert not selector.refuses(7.0)
     for each in (selector, clipping):
-        each.tell(arm, 7.0)
+        each.tell(episode, 7.0)
     assert selector.n_clipped == 1
     assert selector.to_dict() == clipping.to_dict()
     assert cls.from_dict(selector.to_dict()).clip
@@ -303,12 +307,12 @@ def test_a_selector_says_beforehand_what_it_would_refuse(cls, rng):
     selector = make(cls, rng)
     assert (selector.bounded, selector.mixes) == (cls in BOUNDED, cls not in BOUNDED)
     for value, outside in ((-2.001, True), (-2.0, False), (-2.0 - 1e-12, False), (6.0, False), (6.001, True)):
-        arm = selector.ask()
+        episode = selector.ask()
         assert selector.refuses(value) is (outside and selector.bounded)
         if selector.refuses(value):
-            refused(selector, "outside", arm, value)
+            refused(selector, "outside", episode, value)
         else:
-            selector.tell(arm, value)
+            selector.tell(episode, value)
 
 
 def test_policy_reuse_takes_any_finite_return(rng):
@@ -332,8 +336,10 @@ def test_policy_reuse_takes_any_finite_return(rng):
         ({"episodes": 10**400}, "episodes"),
         ({"episodes": 0}, "episodes"),
         ({"episodes": 2.5}, "episodes"),
-        ({"rng": None}, "rng"),
-        ({"rng": 42}, "rng"),
+        ({"rng": -1}, "rng"),
+        ({"rng": 4.0}, "rng"),
+        ({"rng": True}, "rng"),
+        ({"rng": "4"}, "rng"),
         ({"rng": np.random.RandomState(0)}, "rng"),
     ],
 )
@@ -450,8 +456,9 @@ def test_with_delta_0_no_source_is_ever_eliminated(cls, rng, elimination):
     selector = make(cls, rng, delta=0.0, check_every=1, elimination=elimination)
     assert selector.elimination == "none"
     for _ in range(1000):
-        arm = selector.ask()
-        selector.tell(arm, 6.0 if arm == 0 else -2.0)
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, 6.0 if arm == 0 else -2.0)
     assert selector.active.all()
 
 
@@ -477,7 +484,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(cls, seed, kind,
     assert repr(resumed) == repr(selector)
     assert resumed.probabilities.tobytes() == selector.probabilities.tobytes()
     if pending:
-        assert resumed.ask() == asked
+        assert resumed.open == (asked,)
+        for each in (selector, resumed):
+            each.tell(asked, 1.0)
     later = np.random.default_rng(seed + 1)
     arms = run(selector, 150, later)
     assert run(resumed, 150, np.random.default_rng(seed + 1)) == arms
@@ -588,10 +597,11 @@ def test_a_generator_state_cut_short_is_refused(seed, kind):
 @every_selector
 @pytest.mark.parametrize("pending", [99.0, 0.5, -7.0])
 def test_a_pending_arm_that_does_not_exist_is_refused(cls, rng, pending):
-    """It would be handed out by ask, and a tell of it would write beside the arrays."""
+    """In a file from when one episode could be open: a tell of it would write beside the arrays."""
     state = make(cls, rng).to_dict()
-    with pytest.raises(InvalidInputError, match="from_dict"):
-        cls.from_dict(damaged(state, ["memory", layout.PENDING], pending))
+    del state["open"], state["arms"][layout.OPEN]
+    with pytest.raises(InvalidInputError, match="from_dict: the pending arm is "):
+        cls.from_dict(damaged(state, ["memory", layout.ASKED], pending))
 
 
 @every_selector
@@ -617,9 +627,10 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
     plain = reference.Exp3(c, selector.beta, elimination=elimination, delta=0.2, check_every=20)
     for _ in range(episodes):
         np.testing.assert_allclose(selector.probabilities, plain.probabilities(), rtol=1e-11, atol=0)
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         x = float(np.clip(level[arm] + 0.1 * (rng.random() - 0.5), 0.0, 1.0))
-        selector.tell(arm, -1.0 + 4.0 * x)
+        selector.tell(episode, -1.0 + 4.0 * x)
         plain.tell(arm, (-1.0 + 4.0 * x + 1.0) / 4.0)
         np.testing.assert_allclose(selector._arms[layout.LOG_WEIGHT], plain.log_weight, rtol=1e-11, atol=0)
         assert set(np.flatnonzero(selector.active)) == plain.in_play
@@ -635,15 +646,13 @@ def staged(cls, rng, counts, means, **settings):
     state = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings).to_dict()
     state["arms"][layout.COUNT] = [float(n) for n in counts]
     state["arms"][layout.TOTAL] = [n * mean for n, mean in zip(counts, means, strict=True)]
-    state["memory"][layout.EPISODE] = float(sum(counts))
+    state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = float(sum(counts))
     return cls.from_dict(state)
 
 
 def tell_learner(selector, x):
     """One episode of the learner, whoever was asked for."""
-    selector.ask()
-    selector._memory[layout.PENDING] = float(selector.n_sources)
-    selector.tell(selector.n_sources, x)
+    selector.tell(reference.forced(selector, selector.n_sources), x)
 
 
 def test_removals_of_one_check_do_not_undo_one_another(rng):
@@ -709,9 +718,9 @@ def test_a_shared_episode_counts_for_every_arm_that_could_have_run_it(rng):
     p = 0.6 * run_in_bounds + 0.1
     np.testing.assert_allclose(selector.probabilities, p, rtol=1e-12)
     likelihood = np.array([1.0, 0.0, 1.0, 0.25])
-    while selector.ask() == 1:
-        selector._memory[layout.PENDING] = -1.0
-    selector.tell(selector.ask(), 0.8, likelihood)
+    while (episode := selector.ask()).arm == 1:
+        selector.cancel(episode)
+    selector.tell(episode, 0.8, likelihood)
     grown = 0.4 / 4 * 0.8 * likelihood / (p[0] + p[2] + 0.25 * p[3])
     np.testing.assert_allclose(selector._arms[layout.LOG_WEIGHT] - np.log(run_in_bounds), grown, rtol=1e-10, atol=1e-15)
 
@@ -723,10 +732,11 @@ def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     state["arms"][layout.TOTAL] = [0.0, 1000.0, 0.0]
     state["arms"][layout.LOG_WEIGHT] = [1000.0, 0.0, 0.0]
     state["arms"][layout.WEIGHT] = [1.0, 0.0, 0.0]
-    state["memory"][layout.SHIFT], state["memory"][layout.EPISODE] = 1000.0, 3000.0
+    state["memory"][layout.SHIFT] = 1000.0
+    state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = 3000.0
     selector = Exp3Transfer.from_dict(state)
-    arm = selector.ask()
-    selector.tell(arm, 0.0)
+    episode = selector.ask()
+    selector.tell(episode, 0.0)
     assert selector.active.tolist() == [False, True, True]
     np.testing.assert_allclose(selector.probabilities, [0.0, 0.5, 0.5], atol=1e-9)
 
@@ -747,10 +757,11 @@ def test_tsallis_inf_follows_its_definition(seed, estimator):
         eta = (4 if reduced else 2) / math.sqrt(t)
         normaliser = selector._arms[layout.LOSS] - 2 / (eta * np.sqrt(p))  # one x for all arms
         np.testing.assert_allclose(normaliser, normaliser[0], rtol=1e-9, atol=1e-9)
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         x = float(rng.random() ** (1 + arm))
         shares = None if t % 3 else np.where(np.arange(c + 1) == arm, 1.0, rng.random(c + 1))
-        selector.tell(arm, x, shares)
+        selector.tell(episode, x, shares)
         plain.tell(arm, x, shares)
         np.testing.assert_allclose(selector._arms[layout.LOSS], plain.losses, rtol=1e-8, atol=1e-8)
 
@@ -760,7 +771,7 @@ def test_tsallis_probabilities_solve_the_regularised_problem(rng):
     selector = TsallisINF(2, bounds=(0.0, 1.0), rng=rng)
     for losses, t in (([0.0, 1.0, 3.0], 9), ([5.0, 4.0, 4.5], 100), ([0.0, 0.0, 0.0], 1), ([-2.0, 20.0, 0.0], 400)):
         selector._arms[layout.LOSS] = losses
-        selector._memory[layout.EPISODE] = t - 1.0
+        selector._memory[layout.ASKED] = t - 1.0
         eta, losses = 4 / math.sqrt(t), np.array(losses)
 
         def cost(free, losses=losses, eta=eta):
@@ -784,9 +795,7 @@ def test_tsallis_estimates_of_losses_by_hand(rng):
         selector = TsallisINF(2, bounds=(0.0, 1.0), estimator=estimator, rng=rng)
         for arm in range(3):
             selector._arms[layout.LOSS] = 0.0
-            selector._arms[layout.PROBABILITY] = p
-            selector._memory[layout.EPISODE], selector._memory[layout.PENDING] = 99.0, float(arm)
-            selector.tell(arm, x)
+            selector.tell(reference.forced(selector, arm, p, 100.0), x)
             others = BASE if estimator == "reduced-variance" else np.zeros(3)
             wanted = np.where(np.arange(3) == arm, expected(arm), others)
             np.testing.assert_allclose(selector._arms[layout.LOSS], wanted, rtol=1e-12)
@@ -801,7 +810,7 @@ def test_tsallis_weighs_only_the_arms_in_play(rng):
     run_losses, left = [40.0, 2.0, 43.0, 45.0], [0, 2, 3]
     selector._arms[layout.LOSS] = run_losses
     selector._arms[layout.ACTIVE, 1] = 0.0
-    selector._memory[layout.EPISODE] = 399.0
+    selector._memory[layout.ASKED] = 399.0
     wanted = reference.tsallis_probabilities([run_losses[i] for i in left], 4 / math.sqrt(400))
     np.testing.assert_allclose(selector.probabilities[left], wanted, rtol=1e-9)
     assert selector.probabilities[1] == 0.0
@@ -820,18 +829,17 @@ def test_policy_reuse_draws_by_the_softmax_of_mean_returns(seed):
         W = [math.fsum(own) / len(own) if own else 0.0 for own in returns]
         weight = [math.exp(0.05 * t * w) for w in W]
         np.testing.assert_allclose(selector.probabilities, np.array(weight) / math.fsum(weight), rtol=1e-9)
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         returns[arm].append(float(rng.normal(arm, 1.0)))
-        selector.tell(arm, returns[arm][-1])
+        selector.tell(episode, returns[arm][-1])
 
 
 def test_policy_reuse_by_hand():
     selector = ProbabilisticPolicyReuse(1, temperature=2.0, temperature_step=0.5, rng=np.random.default_rng(0))
     np.testing.assert_allclose(selector.probabilities, [0.5, 0.5])
-    selector._memory[layout.PENDING] = 0.0
-    selector.tell(0, 1.0)
-    selector._memory[layout.PENDING] = 0.0
-    selector.tell(0, 0.5)
+    selector.tell(reference.forced(selector, 0), 1.0)
+    selector.tell(reference.forced(selector, 0), 0.5)
     p = math.exp(3.0 * 0.75) / (math.exp(3.0 * 0.75) + 1.0)  # temperature 2 + 2 * 0.5, mean return 0.75 against 0
     np.testing.assert_allclose(selector.probabilities, [p, 1 - p], rtol=1e-12)
 
@@ -839,8 +847,9 @@ def test_policy_reuse_by_hand():
 def test_policy_reuse_at_temperature_0_is_uniform(rng):
     selector = ProbabilisticPolicyReuse(3, temperature_step=0.0, rng=rng)
     for _ in range(50):
-        arm = selector.ask()
-        selector.tell(arm, 1000.0 * arm)
+        episode = selector.ask()
+        arm = episode.arm
+        selector.tell(episode, 1000.0 * arm)
         np.testing.assert_allclose(selector.probabilities, [0.25] * 4)
 
 
@@ -848,10 +857,9 @@ def test_policy_reuse_at_temperature_0_is_uniform(rng):
 def test_a_huge_temperature_does_not_overflow(rng, temperature):
     selector = ProbabilisticPolicyReuse(2, temperature=temperature, rng=rng)
     for arm, value in ((0, -400.0), (1, 300.0), (2, 200.0)):
-        selector._memory[layout.PENDING] = float(arm)
-        selector.tell(arm, value)
+        selector.tell(reference.forced(selector, arm), value)
     np.testing.assert_allclose(selector.probabilities, [0.0, 1.0, 0.0], atol=1e-300)
-    assert selector.ask() == 1
+    assert selector.ask().arm == 1
 
 
 # regret balancing
@@ -882,9 +890,10 @@ def test_regret_balancing_decides_by_its_two_accounts(seed, case, kappa, floor):
         if not to_learner:
             wanted = sources.probabilities() if len(in_play) == 2 else np.eye(2)[in_play[0]]
             np.testing.assert_allclose(p[:2], wanted, rtol=1e-7)
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         x = 0.99 * (rng.random() < LEVELS[case](arm, t))
-        selector.tell(arm, x)
+        selector.tell(episode, x)
         if arm < 2 and len(in_play) == 2:
             sources.tell(arm, x)
         accounts.payoffs[arm].append(x)
@@ -898,10 +907,9 @@ def test_estimates_of_losses_among_the_sources_by_hand(rng, shared):
     likelihood = np.array([0.5, 1.0, 0.0, 0.25, 0.125])
     for arm, x in ((0, 0.3), (1, 1.0), (3, 0.0)):
         selector = RegretBalancing(4, bounds=(0.0, 1.0), rng=rng)
-        selector._arms[layout.PROBABILITY] = [*p, 0.0]
         selector._arms[layout.COUNT], selector._arms[layout.TOTAL] = [5, 94, 0, 0, 50], [4, 30, 0, 0, 20]
-        selector._memory[layout.EPISODE], selector._memory[layout.PENDING] = 149.0, float(arm)
-        selector.tell(arm, x, likelihood if shared else None)
+        episode = reference.forced(selector, arm, [*p, 0.0], 100.0)
+        selector.tell(episode, x, likelihood if shared else None)
         shares = likelihood[:4] if shared else np.eye(4)[arm]
         chance = 0.3 * 0.5 + 0.2 * 1.0 + 0.1 * 0.25 if shared else p[arm]
         wanted = (1 - x - base) * shares / chance + base
@@ -924,9 +932,10 @@ def shortfalls(drawn, c, kappa, floor, episodes=250):
     for t in range(1, episodes + 1):
         if rng.random() < 0.02:
             levels = rng.choice([0.0, 0.3, 1.0], c + 1)
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         x = float(rng.random() < levels[arm])
-        selector.tell(arm, x)
+        selector.tell(episode, x)
         accounts.payoffs[arm].append(x)
         yield t, arm, accounts.shortfall(np.flatnonzero(selector.active[:-1]).tolist())
 
@@ -954,9 +963,10 @@ def test_a_source_measured_better_later_on_may_take_the_account_beyond_that(rng)
     accounts, last = reference.Balancing(1, selector.kappa, selector.floor), 0.0
     beyond = False
     for t in range(1, 1001):
-        arm = selector.ask()
+        episode = selector.ask()
+        arm = episode.arm
         x = 0.0 if arm == 1 else float(len(accounts.payoffs[0]) > 0)  # the source's first episode fails, others do not
-        selector.tell(arm, x)
+        selector.tell(episode, x)
         accounts.payoffs[arm].append(x)
         last = accounts.shortfall([0]) if arm == 1 else last
         assert last <= selector.kappa * math.sqrt(t) + 1.0

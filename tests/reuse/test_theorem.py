@@ -342,10 +342,11 @@ def plain_rounds(task, learner, selector, share, n, seed):
     for r in range(n):
         selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
         learner.own_episodes[0] = 0
-        ran[r] = arm = selector.ask()
+        episode = selector.ask()
+        ran[r] = arm = episode.arm
         x[r], likelihood = engine.episode(arm)
         assert arm == C or np.array_equal(learner.Q, saved_Q)  # it looked on, and forgot
-        selector.tell(arm, x[r], likelihood if share else None)
+        selector.tell(episode, x[r], likelihood if share else None)
         likelihoods[r], scores[r] = likelihood, selector._arms[SCORE]
     selector._arms[:], selector._memory[:], learner.Q[:] = saved_arms, saved_memory, saved_Q
     return ran, x, likelihoods, scores

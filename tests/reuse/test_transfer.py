@@ -25,7 +25,6 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.reuse import SELECTORS, QLearner
-from pastmaster.reuse._layout import PENDING
 from pastmaster.reuse.problem import endless_states
 
 LAKE = "FrozenLake-v1"
@@ -586,15 +585,15 @@ def test_a_selector_of_ones_own_is_never_told_a_return_that_is_no_number(on_viol
 def test_a_selector_that_asks_in_its_own_way_is_asked_whatever_the_task():
     class First(Exp3Transfer):
         def ask(self):
-            super().ask()
-            self._memory[PENDING] = 0.0
-            return 0
+            while (episode := super().ask()).arm != 0:
+                self.cancel(episode)
+            return episode
 
     run = asked(sources=[[1] * 4, [0] * 4], selector=First, episodes=20)
     assert (run.arms == 0).all()
 
 
-def test_a_selector_with_an_arm_not_yet_told_goes_on_with_it():
+def test_a_selector_with_an_open_episode_keeps_it_open():
     def begun(n_sources, episodes, *, bounds, rng):
         selector = Exp3Transfer(n_sources, episodes, bounds=bounds, rng=np.random.default_rng(3))
         selector.ask()
@@ -604,6 +603,7 @@ def test_a_selector_with_an_arm_not_yet_told_goes_on_with_it():
     task = corridor()
     by_steps = asked(task.to_gymnasium(), gamma=task.gamma, sources=[[1] * 4, [0] * 4], selector=begun, episodes=20)
     assert (by_table.arms == by_steps.arms).all()
+    assert [len(run.selectors[0].open) for run in (by_table, by_steps)] == [1, 1]
 
 
 def test_a_selector_that_keeps_to_bounds_of_its_own_cannot_be_widened():

@@ -9,7 +9,6 @@ import pytest
 
 from pastmaster import Exp3Transfer, InvalidInputError, ProbabilisticPolicyReuse, RegretBalancing, TsallisINF
 from pastmaster.errors import ContractError, PastmasterError
-from pastmaster.reuse import _layout as layout
 from pastmaster.testing import check_selector
 
 OURS = {
@@ -167,12 +166,39 @@ class Unseeded(Exp3Transfer):
 
 
 class Unpending(Exp3Transfer):
-    """Loses the arm asked for on the way to JSON."""
+    """Loses the open episodes on the way to JSON."""
 
     def to_dict(self):
         state = super().to_dict()
-        state["memory"][layout.PENDING] = -1.0
-        return state
+        return state | {"open": [], "arms": [*state["arms"][:-1], [0.0] * len(self.counts)]}
+
+
+class OneNumber(Exp3Transfer):
+    """Gives all open episodes the same number."""
+
+    def ask(self):
+        return super().ask()._replace(number=0)
+
+    def tell(self, episode, value, *likelihood):
+        super().tell(self.open[-1] if self.open and episode == self.open[-1]._replace(number=0) else episode, value)
+
+
+class Twice(TsallisINF):
+    """Takes a second tell of an episode while others are open."""
+
+    def tell(self, episode, value, *likelihood):
+        if episode not in self.open and len(self.open) > 1 and episode.number < self.n_asked:
+            return
+        super().tell(episode, value, *likelihood)
+
+
+class Flat(TsallisINF):
+    """Loses the probabilities of the open episodes on the way to JSON."""
+
+    def to_dict(self):
+        state = super().to_dict()
+        n = len(self.counts)
+        return state | {"open": [[*entry[:4], [1 / n] * n] for entry in state["open"]]}
 
 
 class NoJson(Exp3Transfer):
@@ -201,11 +227,11 @@ def positional(n_sources, episodes, bounds_of_returns, rng):
 BROKEN = {
     positional: "cannot be called as factory",
     NoTell: "has no method tell",
-    Elsewhere: r"ask gives \d, must be a whole number in 0 \.\. 3, 3 for the learner",
-    AsFloat: r"ask gives \d\.0, must be a whole number",
+    Elsewhere: r"ask gives \d, must be an Episode of, or just, a whole number in 0 \.\. 3, 3 for",
+    AsFloat: r"ask gives \d\.0, must be an Episode of, or just, a whole number",
     Restless: "a second ask gives another arm",
     Forgetful: "does tell forget them",
-    Deaf: "tell takes the same arm twice",
+    Deaf: "tell takes the same episode twice",
     Credulous: "tell takes a return that is not a number",
     AnyArm: "tell takes an arm that was not asked for",
     Hasty: "a refused tell changes later arms",
@@ -215,6 +241,9 @@ BROKEN = {
     Impossible: "which has probability 0",
     Unseeded: "read back from JSON it goes on in another way",
     Unpending: "read back from JSON it goes on in another way",
+    OneNumber: "must be all different",
+    Twice: "tell takes an episode that is not open any more",
+    Flat: "with episodes open it goes on in another way",
     NoJson: "cannot be written as JSON",
     NeedsOne: "raises ValueError.* for 0 sources",
 }

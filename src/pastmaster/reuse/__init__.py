@@ -10,11 +10,12 @@ from pastmaster.reuse.q_learning import QLearner, QLearning, decay
 from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TransferRun, plot_curves
 from pastmaster.reuse.sb3_learner import SB3Learning
+from pastmaster.reuse.selector import Episode
 from pastmaster.reuse.trial import SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 
 __all__ = [
-    "RECOMMENDED", "SELECTORS", "Exp3Transfer", "FixedPolicy", "Learner", "LearnerSettings", "ProbabilisticPolicyReuse",
-    "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee", "SB3Learning", "SelectorProtocol", "TransferRun",
-    "TsallisINF", "decay", "plot_curves", "transfer",
+    "RECOMMENDED", "SELECTORS", "Episode", "Exp3Transfer", "FixedPolicy", "Learner", "LearnerSettings",
+    "ProbabilisticPolicyReuse", "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee", "SB3Learning",
+    "SelectorProtocol", "TransferRun", "TsallisINF", "decay", "plot_curves", "transfer",
 ]  # fmt: skip

@@ -6,23 +6,24 @@ same place, that place has a name for each of them.
 
 # rows of ``arms``, one column to an arm
 ACTIVE = 0  # 1 while the arm may be chosen
-COUNT = 1  # own episodes
+COUNT = 1  # own episodes, counted in the order in which they were asked for
 TOTAL = 2  # payoffs of own episodes, summed
 LOG_WEIGHT = 3  # EXP-3
 LOSS = 3  # Tsallis-INF and regret balancing: the estimated loss, summed over episodes
 MEAN_RETURN = 3  # policy reuse
 WEIGHT = 4  # EXP-3: exp(log-weight - shift), 0 for an arm out of play
-PROBABILITY = 5  # of the latest ask
+PROBABILITY = 5  # at the ask of the episode at hand
 DROPPED = 6  # the episode after which the arm was eliminated, -1 while it is in play
 DEVIATION = 7  # confidence sequence: sum of (x_n - mean_n)^2
 SLOPE = 8  # confidence sequence: sum of lambda_n
 WEIGHTED = 9  # confidence sequence: sum of lambda_n x_n
 CHARGE = 10  # confidence sequence: sum of (x_n - mean_{n-1})^2 (-ln(1 - lambda_n) - lambda_n)
-N_ROWS = 11
+OPEN = 11  # episodes asked for, neither counted nor cancelled
+N_ROWS = 12
 
 # places in ``memory``
 EPISODE = 0  # episodes told
-PENDING = 1  # the arm asked for and not yet told, or -1
+ASKED = 1  # episodes asked for; in files without open episodes: the arm not yet told, or -1
 SHIFT = 2  # EXP-3: the log-weight of a weight of 1
 NORMALISER = 2  # Tsallis-INF and regret balancing: the x that makes probabilities sum to 1
 CLIPPED = 3  # returns clipped into the bounds

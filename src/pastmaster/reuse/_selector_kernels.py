@@ -22,50 +22,100 @@ ROUNDING = 1e-9  # of the bounds' size
 
 @inlined
 def choose(arms, memory, settings, u):
-    """Weigh the arms and draw one, which is then pending."""
+    """Weigh the arms and draw one."""
     if settings[at.RULE] == at.EXP3:  # without the call, which would cost as much as the weighing
         weigh_exp3(arms, settings[at.BETA])
     else:
         weigh(arms, memory, settings)
-    arm = draw(arms[at.PROBABILITY], u)
-    memory[at.PENDING] = arm
-    return arm
+    memory[at.ASKED] += 1.0
+    return draw(arms[at.PROBABILITY], u)
 
 
 @inlined
 def record(arms, memory, settings, arm, episode_return, likelihood):
-    """Learn from an episode; False, and nothing changed, if its return is outside the bounds and not to be clipped.
+    """Learn from the latest episode; False, and nothing changed, if its return is outside the bounds and not clipped.
 
-    ``likelihood`` [c + 1], or empty: how likely each arm would have been to act as the episode did. Estimates then
-    divide by the total probability of those acts, sum_j p_j likelihood_j, rather than by p_arm.
+    It is what ``learn``, ``count`` and ``review`` do one after the other. They are called on their own where several
+    episodes are open at once.
     """
-    rule, x = settings[at.RULE], episode_return
-    if rule != at.POLICY_REUSE:  # which has no bounds: its payoffs are returns
-        if not settings[at.LEAST] <= episode_return <= settings[at.MOST]:
-            if settings[at.CLIP] == 0.0:
-                return False
-            memory[at.CLIPPED] += 1.0
-        span = settings[at.UPPER] - settings[at.LOWER]
-        x = min(max((episode_return - settings[at.LOWER]) / span, 0.0), 1.0)
-    if rule == at.EXP3 and len(likelihood) == 0:  # ``credit`` and ``reweigh`` written out: their calls cost a fifth
-        arms[at.LOG_WEIGHT, arm] += settings[at.BETA] * (x / arms[at.PROBABILITY, arm]) / arms.shape[1]
-        if arms[at.LOG_WEIGHT, arm] > memory[at.SHIFT] + SHIFT_LIMIT:
-            shift_weights(arms, memory)
-        else:
-            arms[at.WEIGHT, arm] = math.exp(arms[at.LOG_WEIGHT, arm] - memory[at.SHIFT])
+    x = payoff(memory, settings, episode_return)
+    if np.isnan(x):
+        return False
+    learn(
+        arms,
+        memory,
+        settings,
+        arm,
+        0.0 if settings[at.RULE] == at.EXP3 else clock(arms, memory, settings),
+        x,
+        likelihood,
+    )
+    count(arms, settings, arm, x)
+    review(arms, memory, settings)
+    return True
+
+
+@inlined
+def payoff(memory, settings, episode_return):
+    """A return as a payoff in 0 .. 1; NaN, and nothing changed, if it is outside the bounds and not to be clipped."""
+    if settings[at.RULE] == at.POLICY_REUSE:  # which has no bounds: its payoffs are returns
+        return episode_return
+    if not settings[at.LEAST] <= episode_return <= settings[at.MOST]:
+        if settings[at.CLIP] == 0.0:
+            return np.nan
+        memory[at.CLIPPED] += 1.0
+    span = settings[at.UPPER] - settings[at.LOWER]
+    return min(max((episode_return - settings[at.LOWER]) / span, 0.0), 1.0)
+
+
+@inlined
+def learn(arms, memory, settings, arm, t, x, likelihood):
+    """Weigh the arms by one more payoff.
+
+    ``arms[PROBABILITY]`` and ``t`` are those at the ask of the episode. ``likelihood`` [c + 1], or empty: how likely
+    each arm would have been to act as the episode did. Estimates then divide by the total probability of those acts,
+    sum_j p_j likelihood_j, rather than by p_arm.
+    """
+    if settings[at.RULE] == at.EXP3 and len(likelihood) == 0:  # ``credit`` written out: its calls cost a fifth
+        if arms[at.ACTIVE, arm] != 0.0:
+            arms[at.LOG_WEIGHT, arm] += settings[at.BETA] * (x / arms[at.PROBABILITY, arm]) / arms.shape[1]
+            if arms[at.LOG_WEIGHT, arm] > memory[at.SHIFT] + SHIFT_LIMIT:
+                shift_weights(arms, memory)
+            else:
+                arms[at.WEIGHT, arm] = math.exp(arms[at.LOG_WEIGHT, arm] - memory[at.SHIFT])
     else:
-        credit(arms, memory, settings, arm, x, likelihood)
+        credit(arms, memory, settings, arm, t, x, likelihood)
+
+
+@inlined
+def count(arms, settings, arm, x):
+    """Count a payoff as evidence about the arm; an arm's payoffs are counted in the order of their asks."""
     if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
         evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
+    if settings[at.RULE] == at.POLICY_REUSE:
+        n = arms[at.COUNT, arm]
+        arms[at.MEAN_RETURN, arm] = (arms[at.MEAN_RETURN, arm] * n + x) / (n + 1.0)
     arms[at.COUNT, arm] += 1.0
     arms[at.TOTAL, arm] += x
+
+
+@inlined
+def review(arms, memory, settings):
+    """One more episode was told: drop sources if it is time to compare them."""
     memory[at.EPISODE] += 1.0
-    memory[at.PENDING] = -1.0
     if settings[at.ELIMINATION] != at.NEVER and memory[at.EPISODE] >= memory[at.NEXT_CHECK]:
         memory[at.NEXT_CHECK] += settings[at.CHECK_EVERY]
-        if evidence.eliminate(arms, settings, memory[at.EPISODE]) and rule == at.EXP3:
+        if evidence.eliminate(arms, settings, memory[at.EPISODE]) and settings[at.RULE] == at.EXP3:
             shift_weights(arms, memory)
-    return True
+
+
+@kernel
+def clock(arms, memory, settings):
+    """The t of the learning rate, just after an ask: the episodes asked for, or of regret balancing the sources' + 1.
+
+    Open episodes count: rates fall with what was asked, not with what is known.
+    """
+    return sources_asked(arms)[0] + 1.0 if settings[at.RULE] == at.BALANCING else memory[at.ASKED]
 
 
 @kernel
@@ -75,26 +125,23 @@ def weigh(arms, memory, settings):
     if rule == at.EXP3:
         weigh_exp3(arms, settings[at.BETA])
     elif rule == at.TSALLIS:
-        weigh_tsallis(arms, memory, memory[at.EPISODE] + 1.0, settings[at.REDUCED_VARIANCE] != 0.0, arms.shape[1])
+        weigh_tsallis(arms, memory, memory[at.ASKED] + 1.0, settings[at.REDUCED_VARIANCE] != 0.0, arms.shape[1])
     elif rule == at.BALANCING:
         weigh_balancing(arms, memory, settings)
     else:
-        weigh_softmax(arms, settings[at.TEMPERATURE] + settings[at.TEMPERATURE_STEP] * memory[at.EPISODE])
+        weigh_softmax(arms, settings[at.TEMPERATURE] + settings[at.TEMPERATURE_STEP] * memory[at.ASKED])
 
 
 @kernel
-def credit(arms, memory, settings, arm, x, likelihood):
+def credit(arms, memory, settings, arm, t, x, likelihood):
     """Add the estimate of every arm's payoff, or loss, to what is known of it; of EXP-3 only where shared."""
     rule = settings[at.RULE]
     if rule == at.EXP3:
         credit_exp3(arms, memory, settings[at.BETA], x, likelihood)
     elif rule == at.TSALLIS:
-        credit_tsallis(arms, memory[at.EPISODE] + 1.0, settings[at.REDUCED_VARIANCE] != 0.0, arm, x, likelihood)
+        credit_tsallis(arms, t, settings[at.REDUCED_VARIANCE] != 0.0, arm, x, likelihood)
     elif rule == at.BALANCING:
-        credit_balancing(arms, memory[at.EPISODE] + 1.0, arm, x, likelihood)
-    else:
-        n = arms[at.COUNT, arm]
-        arms[at.MEAN_RETURN, arm] = (arms[at.MEAN_RETURN, arm] * n + x) / (n + 1.0)
+        credit_balancing(arms, t, arm, x, likelihood)
 
 
 # EXP-3
@@ -194,14 +241,28 @@ def credit_tsallis(arms, t, reduced, arm, x, likelihood):
 
 
 @kernel
+def sources_asked(arms):
+    """The sources' episodes, open ones too; and those counted."""
+    total, counted = 0.0, 0.0
+    for i in range(arms.shape[1] - 1):
+        total += arms[at.COUNT, i] + arms[at.OPEN, i]
+        counted += arms[at.COUNT, i]
+    return total, counted
+
+
+@kernel
 def weigh_balancing(arms, memory, settings):
-    """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources."""
+    """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources.
+
+    Its open episodes are taken to earn the least return. While no source has been counted, but some are open, the best
+    is taken to earn the greatest.
+    """
     c = arms.shape[1] - 1
-    t = memory[at.EPISODE] + 1.0
-    own = arms[at.COUNT, c]
-    others = memory[at.EPISODE] - own
+    t = memory[at.ASKED] + 1.0
+    others, counted = sources_asked(arms)
     owed = others < settings[at.FLOOR] * math.pow(c * t * t, 1.0 / 3.0)
-    shortfall = own * evidence.leading_mean(arms) - arms[at.TOTAL, c]
+    best = 1.0 if counted == 0.0 and others > 0.0 else evidence.leading_mean(arms)
+    shortfall = (arms[at.COUNT, c] + arms[at.OPEN, c]) * best - arms[at.TOTAL, c]
     learner = c == 0 or (not owed and shortfall <= settings[at.KAPPA] * math.sqrt(t))
     if learner:
         for i in range(c):
@@ -217,7 +278,7 @@ def credit_balancing(arms, t, arm, x, likelihood):
     c = arms.shape[1] - 1
     if arm == c:  # the learner has an account of its own
         return
-    eta = tsallis_rate(t - arms[at.COUNT, c], True)
+    eta = tsallis_rate(t, True)
     chance = shared_chance(arms, likelihood, c) if len(likelihood) else arms[at.PROBABILITY, arm]
     for i in range(c):
         gate = min(1.0, 4.0 * evidence.payoff_variance(arms, i))

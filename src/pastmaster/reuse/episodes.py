@@ -81,15 +81,16 @@ class PlainEpisodes:
         trial, selector = self.trial, self.trial.selector
         episodes = range(first, len(trial.returns))
         for t in parallel.tracked(episodes, len(episodes), self.progress, "transfer"):
-            arm = selector.ask()
-            total, likelihood = self.episode(arm)
-            trial.returns[t], trial.arms[t] = total, arm
+            asked = selector.ask()
+            total, likelihood = self.episode(asked.arm)
+            trial.returns[t], trial.arms[t] = total, asked.arm
             if not math.isfinite(total) or selector.refuses(total):
+                selector.cancel(asked)
                 return t
             if trial.problem.share:
-                selector.tell(arm, total, likelihood)
+                selector.tell(asked, total, likelihood)
             else:
-                selector.tell(arm, total)
+                selector.tell(asked, total)
         return len(trial.returns)
 
     def open(self) -> int:

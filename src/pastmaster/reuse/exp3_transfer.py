@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from pastmaster.checks import whole, within
+from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Elimination, Selector
+
+GROWTH = math.e - 1.0  # exp(y) - 1 is at most so many times y for y in 0 .. 1
 
 
 def theorem_beta(n_sources: int, episodes: int) -> float:
@@ -55,17 +56,16 @@ class Exp3Transfer(Selector):
         The exploration rate in 0 .. 1; by default the one that minimises the regret bound for ``episodes``.
     clip : bool
         Move a return outside the bounds onto them; by default it is refused.
-    rng : numpy.random.Generator
-        Draws the arms.
+    rng : int, numpy.random.Generator or None
+        Draws the arms: a seed, a generator, or None for a fresh seed, which ``seed`` tells.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import Exp3Transfer
-    >>> selector = Exp3Transfer(2, 1000, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> selector = Exp3Transfer(2, 1000, bounds=(0, 1), rng=0)
     >>> for _ in range(1000):
-    ...     arm = selector.ask()
-    ...     selector.tell(arm, [0.9, 0.1, 0.5][arm])
+    ...     episode = selector.ask()
+    ...     selector.tell(episode, [0.9, 0.1, 0.5][episode.arm])
     >>> selector
     Exp3Transfer(2 sources, 1 in play, 1000 episodes told)
     """
@@ -84,7 +84,7 @@ class Exp3Transfer(Selector):
         elimination: Elimination = "paper",
         beta: float | None = None,
         clip: bool = False,
-        rng: np.random.Generator,
+        rng: Rng = None,
     ) -> None:
         whole(self.name, "episodes", episodes, at_least=1)
         beta = None if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
@@ -95,15 +95,23 @@ class Exp3Transfer(Selector):
         self.beta = theorem_beta(self.n_sources, episodes) if beta is None else beta
         self._settings[layout.BETA] = self.beta
 
-    def regret_guarantee(self) -> RegretGuarantee:
+    def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return the regret bound of EXP-3 with this beta, B [(e - 1) beta + (c + 1) ln(c + 1) / (beta T)].
 
         At the default beta it is g(c, T). It holds against the learner whatever is eliminated, since dropping other
         arms only lowers the sum of weights; against every source if none is eliminated; and, plus delta B, against the
-        best source if elimination is "anytime".
+        best source if elimination is "anytime". With at most m episodes open at once it grows by
+        B (m - 1) [(e - 1)^2 beta / (c + 1) + (e - 1) c / T], the last where sources can be eliminated.
+
+        Parameters
+        ----------
+        at_once : int, optional
+            The most episodes that are ever open at once, m; by default as many as there were so far, 1 at least.
         """
-        episodes, n_arms = self._guaranteed_episodes(), self.n_sources + 1
+        (episodes, at_once), n_arms = self._guaranteed(at_once), self.n_sources + 1
         if n_arms == 1:
-            return self._bandit_guarantee(episodes, 0.0)
+            return self._bandit_guarantee(episodes, at_once, 0.0, 0.0)
         drawing = n_arms * math.log(n_arms) / (self.beta * episodes) if self.beta > 0.0 else math.inf
-        return self._bandit_guarantee(episodes, (math.e - 1.0) * self.beta + drawing)
+        drops = 0 if self.elimination == "none" else self.n_sources
+        delay = (at_once - 1) * (GROWTH**2 * self.beta / n_arms + GROWTH * drops / episodes)
+        return self._bandit_guarantee(episodes, at_once, GROWTH * self.beta + drawing, delay)

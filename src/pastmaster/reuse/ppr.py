@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-import numpy as np
-
 from pastmaster.checks import within
+from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
@@ -39,9 +38,8 @@ class ProbabilisticPolicyReuse(Selector):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import ProbabilisticPolicyReuse
-    >>> ProbabilisticPolicyReuse(1, rng=np.random.default_rng(0)).probabilities.tolist()
+    >>> ProbabilisticPolicyReuse(1, rng=0).probabilities.tolist()
     [0.5, 0.5]
     """
 
@@ -63,7 +61,7 @@ class ProbabilisticPolicyReuse(Selector):
         upsilon: float = 0.95,
         temperature: float = 0.0,
         temperature_step: float = 0.05,
-        rng: np.random.Generator,
+        rng: Rng = None,
     ) -> None:
         psi, upsilon = within(self.name, "psi", psi, 0.0, 1.0), within(self.name, "upsilon", upsilon, 0.0, 1.0)
         self.reuse = (psi, upsilon)
@@ -75,6 +73,6 @@ class ProbabilisticPolicyReuse(Selector):
         )  # fmt: skip
         self._settings[[layout.TEMPERATURE, layout.TEMPERATURE_STEP]] = self.temperature, self.temperature_step
 
-    def regret_guarantee(self) -> RegretGuarantee:
+    def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return that nothing is proven."""
         return RegretGuarantee(max(self.n_told, 1), None, None, None, "Nothing is proven.")

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.reuse._selector_kernels import outside
-from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.selector import Episode, Selector
 from pastmaster.values import Bounds
 
 Space = gym.Space[Any]
@@ -45,7 +45,9 @@ class LearnerSettings(Protocol):
 class SelectorProtocol(Protocol):
     """A selector of your own. ``selector(n_sources, episodes, bounds=..., rng=...)`` makes one for each trial.
 
-    With ``share=True`` it is told a third argument, the likelihoods (see ``Exp3Transfer.tell``). Optional members:
+    ``ask`` gives an ``Episode``, or just an arm; ``tell`` is given back what ``ask`` gave. ``transfer`` tells each
+    episode before it asks for the next. With ``share=True`` there is a third argument, the likelihoods (see
+    ``Exp3Transfer.tell``). Optional members:
 
     * ``bounds``: the (lower, upper) that it counts on, or None;
     * ``n_clipped``: how many returns it clipped itself; 0 by default;
@@ -54,11 +56,11 @@ class SelectorProtocol(Protocol):
       ``ProbabilisticPolicyReuse``.
     """
 
-    def ask(self) -> int:
-        """Return the arm to run next."""
+    def ask(self) -> Any:
+        """Return the episode to run next."""
 
-    def tell(self, arm: int, episode_return: float) -> None:
-        """Take the discounted return of its episode."""
+    def tell(self, episode: Any, value: float) -> None:
+        """Take its discounted return."""
 
 
 class BroughtSelector:
@@ -69,19 +71,27 @@ class BroughtSelector:
 
     def __init__(self, original: Any, limits: Bounds | None) -> None:
         self.original, self.limits, self.clip, self._clipped = original, limits, False, 0
+        self._asked = 0  # asks that gave an arm alone
+        self._given: Any = None  # what the latest ask gave
         self.bounds: Any = getattr(original, "bounds", None)
         self.mixes = bool(getattr(original, "mixes", False))
         self.reuse: tuple[float, float] = getattr(original, "reuse", (1.0, 1.0))
 
-    def ask(self) -> int:
-        arm: int = self.original.ask()
-        return arm
+    def ask(self) -> Episode:
+        self._given = self.original.ask()
+        if isinstance(self._given, Episode):
+            return self._given
+        self._asked += 1
+        return Episode(self._given, self._asked - 1)
 
-    def tell(self, arm: int, episode_return: float, *likelihood: Any) -> None:
-        if self.clip and self.limits is not None and outside(episode_return, *self.limits):
+    def tell(self, episode: Episode, value: float, *likelihood: Any) -> None:
+        if self.clip and self.limits is not None and outside(value, *self.limits):
             self._clipped += 1
-            episode_return = min(max(episode_return, self.limits.lower), self.limits.upper)
-        self.original.tell(arm, episode_return, *likelihood)
+            value = min(max(value, self.limits.lower), self.limits.upper)
+        self.original.tell(self._given, value, *likelihood)
+
+    def cancel(self, episode: Episode) -> None:
+        """Nothing: the selector that was asked is not asked again."""
 
     def start_clipping(self) -> None:
         self.clip = True

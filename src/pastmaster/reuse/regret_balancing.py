@@ -13,6 +13,9 @@ all the evidence. Any b_i known beforehand leaves the estimate unbiased; this on
 vary.
 
 So that no good source is overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
+
+While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and m to
+be the greatest until a source has been measured. So the learner never spends more than that, however late it is told.
 """
 
 from __future__ import annotations
@@ -20,9 +23,8 @@ from __future__ import annotations
 import math
 from types import MappingProxyType
 
-import numpy as np
-
 from pastmaster.checks import within
+from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
@@ -45,9 +47,8 @@ class RegretBalancing(Selector):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import RegretBalancing
-    >>> selector = RegretBalancing(2, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> selector = RegretBalancing(2, bounds=(0, 1), rng=0)
     >>> selector.probabilities.tolist()  # a source first: the learner is compared with them
     [0.5, 0.5, 0.0]
     """
@@ -67,7 +68,7 @@ class RegretBalancing(Selector):
         delta: float = 0.1,
         check_every: int = 10,
         clip: bool = False,
-        rng: np.random.Generator,
+        rng: Rng = None,
     ) -> None:
         self.kappa = within(self.name, "kappa", kappa, 0.0, math.inf)
         self.floor = within(self.name, "floor", floor, 0.0, math.inf)
@@ -78,18 +79,25 @@ class RegretBalancing(Selector):
         )  # fmt: skip
         self._settings[[layout.KAPPA, layout.FLOOR]] = self.kappa, self.floor
 
-    def regret_guarantee(self) -> RegretGuarantee:
-        """Return the bounds on the two accounts, in words; ``docs/guarantees.md`` has the argument."""
-        episodes, span = self._guaranteed_episodes(), self.bounds.span
+    def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
+        """Return the bounds on the two accounts, in words; ``docs/guarantees.md`` has the argument.
+
+        Parameters
+        ----------
+        at_once : int, optional
+            The most episodes that are ever open at once; by default as many as there were so far, 1 at least.
+        """
+        (episodes, at_once), span = self._guaranteed(at_once), self.bounds.span
         behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
         due = self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
         owed = span * min(1.0, due / episodes)
+        alone = ", if never\n  more than one of its own episodes is open at once" if at_once > 1 else ""
         statement = (
             f"Over {episodes:,} episodes, per episode:\n"
             f"  the learner's own episodes earn, together, at most {behind:.4g} less than the best measured mean of a\n"
             "  source, as it stood when the learner last ran;\n"
             "  if the learner's shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the\n"
-            f"  mean return is, in expectation, at most {owed:.4g} below that of the same learner run alone.\n"
+            f"  mean return is, in expectation, at most {owed:.4g} below that of the same learner run alone{alone}.\n"
             "No bound against the best source's true value is proven."
         )
         return RegretGuarantee(episodes, None, None, None, statement)

@@ -1,24 +1,33 @@
-"""Base of the selectors: ask for an arm, tell its return, keep the state in arrays, write it as plain JSON.
+"""Base of the selectors: ask for an episode, tell its return, keep the state in arrays, write it as plain JSON.
 
 A selector chooses, before each episode, one of c + 1 arms: the source policies 0 .. c - 1 and the learner, c. It needs
-no task: anything that runs an episode (a simulator, a robot, a website) can be driven by ``ask`` and ``tell``.
+no task: anything that runs an episode (a simulator, a robot, a website) can be driven by ``ask`` and ``tell``, from any
+number of threads.
+
+Any number of episodes may be open at once. An episode keeps the probabilities and the learning rate of its ask: its
+return is weighed by them whenever it is told, which leaves every estimate unbiased. As *evidence* (means, confidence
+sequences) an arm's returns are counted in the order of their asks, so that quick episodes, which are often the failed
+ones, are not counted before slow ones. ``docs/guarantees.md`` has what delay costs, and proves it.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array
-from pastmaster.checks import chosen, flag, is_finite, optional_whole, whole, within
+from pastmaster.checks import chosen, flag, is_finite, is_whole, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
-from pastmaster.generators import checked_rng, rng_from_dict, rng_to_dict
+from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.values.bounds import checked_bounds
@@ -26,10 +35,29 @@ from pastmaster.values.bounds import checked_bounds
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
 NOBODY = np.empty(0)
+LOCK = threading.RLock()
+"""Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
+
+
+class Episode(NamedTuple):
+    """An episode to run: its arm, a source or ``n_sources`` for the learner; and its number, counted from 0."""
+
+    arm: int
+    number: int
+
+
+@dataclass
+class Asked:
+    """An episode asked for and not yet counted: as the selector stood at the ask, and its payoff once it is told."""
+
+    arm: int
+    time: float
+    chances: FloatArray
+    payoff: float | None = None
 
 
 class Selector(ABC):
-    """State in three arrays (see ``_selector_kernels``), ``ask`` and ``tell``."""
+    """State in three arrays (see ``_selector_kernels``) and the open episodes; ``ask``, ``tell`` and ``cancel``."""
 
     name: ClassVar[str]
     rule: ClassVar[int]
@@ -38,7 +66,7 @@ class Selector(ABC):
     mixes: ClassVar[bool] = False  # whether sources and learner act in one episode, as ``reuse`` (psi, upsilon) says
     reuse: tuple[float, float] = (1.0, 1.0)
 
-    def __init__(self, rng: np.random.Generator, **arguments: Any) -> None:
+    def __init__(self, rng: Rng, **arguments: Any) -> None:
         """Check what all selectors take; ``arguments`` are the constructor's, in the order they are written in."""
         name, given = self.name, {**self.fixed, **arguments}
         self.n_sources = whole(name, "n_sources", given["n_sources"], at_least=0)
@@ -49,7 +77,7 @@ class Selector(ABC):
         check_every = whole(name, "check_every", given["check_every"], at_least=1)
         elimination = chosen(name, "elimination", given["elimination"], ELIMINATIONS)
         self.elimination = elimination if self.delta > 0.0 else "none"  # delta = 0 never eliminates
-        self._rng = checked_rng(name, rng)
+        self._rng, self.seed = seeded(name, rng)
         checked = {
             "n_sources": self.n_sources, "episodes": self.episodes, "bounds": list(self.bounds), "delta": self.delta,
             "check_every": check_every, "clip": self.clip,
@@ -59,7 +87,10 @@ class Selector(ABC):
         self._arms[[at.ACTIVE, at.WEIGHT]] = 1.0
         self._arms[at.DROPPED] = -1.0
         self._memory = np.zeros(at.N_MEMORY)
-        self._memory[[at.PENDING, at.NEXT_CHECK]] = -1.0, check_every
+        self._memory[at.NEXT_CHECK] = check_every
+        self._asked: dict[int, Asked] = {}  # by number, in the order of their asks
+        self._queues: list[deque[int]] = [deque() for _ in range(self.n_sources + 1)]  # the same numbers by arm
+        self._n_open = self._most_open = 0
         self._settings = np.zeros(at.N_SETTINGS)
         (lower, upper), slack = self.bounds, kernels.rounding(*self.bounds)
         self._settings[[at.RULE, at.LOWER, at.UPPER]] = self.rule, lower, upper
@@ -67,20 +98,23 @@ class Selector(ABC):
         self._settings[[at.ELIMINATION, at.DELTA]] = ELIMINATIONS[self.elimination], self.delta
         self._settings[at.CHECK_EVERY] = check_every
 
-    def ask(self) -> int:
-        """Return the arm to run next, a source or ``n_sources`` for the learner; repeated until that arm is told."""
-        pending = self._memory[at.PENDING]
-        if pending >= 0.0:
-            return int(pending)
-        return int(kernels.choose(self._arms, self._memory, self._settings, self._rng.random()))
+    def ask(self) -> Episode:
+        """Open an episode: which arm to run next. Any number may be open at once, each is told or cancelled once."""
+        with LOCK:
+            number = self.n_asked
+            arm = int(kernels.choose(self._arms, self._memory, self._settings, self._rng.random()))
+            time = float(kernels.clock(self._arms, self._memory, self._settings))
+            self._keep(number, Asked(arm, time, self._arms[at.PROBABILITY].copy()))
+            self._most_open = max(self._most_open, self._n_open)
+            return Episode(arm, number)
 
-    def tell(self, arm: int, episode_return: float, likelihood: npt.ArrayLike | None = None) -> None:
-        """Tell the discounted return of one episode of the arm asked for.
+    def tell(self, episode: Episode, value: float, likelihood: npt.ArrayLike | None = None) -> None:
+        """Tell the discounted return of an open episode; episodes may be told in any order.
 
         Parameters
         ----------
-        arm, episode_return : int, float
-            The arm that ``ask`` gave, and the discounted return of its episode.
+        episode, value : Episode, float
+            What ``ask`` gave, and the discounted return of that episode.
         likelihood : array_like [c + 1], optional
             How likely each arm would have been to act as this episode did (1 or 0 for a deterministic source), up to a
             common factor. The episode then counts, without bias, for every arm that could have run it.
@@ -88,31 +122,55 @@ class Selector(ABC):
         Raises
         ------
         InvalidInputError
-            If the arm was not asked for, or the return is not finite or outside the bounds; nothing is changed.
+            If the episode is not open, or the return is not finite or outside the bounds; nothing is changed.
         """
-        pending = self._memory[at.PENDING]
-        if pending < 0.0 or pending != arm:
-            raise InvalidInputError(self._why_not(arm))
-        if not is_finite(episode_return):
-            raise InvalidInputError(f"{self.name}.tell: the return is {episode_return!r}, must be a finite number")
-        shares = NOBODY if likelihood is None else self._checked_likelihood(arm, likelihood)
-        if not kernels.record(self._arms, self._memory, self._settings, int(arm), float(episode_return), shares):
-            raise InvalidInputError(
-                f"{self.name}.tell: the return of arm {arm} is {episode_return:.6g}, must be within the bounds "
-                f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
-            )
+        with LOCK:
+            asked = self._opened("tell", episode)
+            if not is_finite(value):
+                raise InvalidInputError(f"{self.name}.tell: the return is {value!r}, must be a finite number")
+            shares = NOBODY if likelihood is None else self._checked_likelihood(asked, likelihood)
+            payoff = float(kernels.payoff(self._memory, self._settings, float(value)))
+            if math.isnan(payoff):
+                raise InvalidInputError(
+                    f"{self.name}.tell: the return of arm {asked.arm} is {value:.6g}, must be within the bounds "
+                    f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
+                )
+            self._arms[at.PROBABILITY] = asked.chances
+            kernels.learn(self._arms, self._memory, self._settings, asked.arm, asked.time, payoff, shares)
+            asked.payoff = payoff
+            self._n_open -= 1
+            self._count(asked.arm)
+            kernels.review(self._arms, self._memory, self._settings)
+
+    def cancel(self, episode: Episode) -> None:
+        """Forget an open episode that will never be told.
+
+        What is proven holds if the reason has nothing to do with the return. An episode that broke off because its arm
+        did badly should be told a bad return instead. Until it is cancelled, an episode that nobody tells keeps later
+        ones of the same arm from being counted.
+
+        Raises
+        ------
+        InvalidInputError
+            If the episode is not open; nothing is changed.
+        """
+        with LOCK:
+            asked = self._opened("cancel", episode)
+            self._n_open -= 1
+            self._leave(episode.number, asked.arm)
+            self._count(asked.arm)
 
     @property
-    def pending(self) -> int | None:
-        """The arm asked for and not yet told, or None."""
-        arm = int(self._memory[at.PENDING])
-        return arm if arm >= 0 else None
+    def open(self) -> tuple[Episode, ...]:
+        """The episodes asked for, and neither told nor cancelled, in the order of their asks."""
+        with LOCK:
+            return tuple(Episode(asked.arm, n) for n, asked in self._asked.items() if asked.payoff is None)
 
     @property
     def probabilities(self) -> FloatArray:
-        """How likely each arm is at the next ask, or was at the one not yet told [c + 1]."""
-        arms = self._arms.copy()
-        if self._memory[at.PENDING] < 0.0:
+        """How likely each arm is at the next ask [c + 1]."""
+        with LOCK:
+            arms = self._arms.copy()
             kernels.weigh(arms, self._memory.copy(), self._settings)
         return np.asarray(arms[at.PROBABILITY])
 
@@ -128,7 +186,7 @@ class Selector(ABC):
 
     @property
     def counts(self) -> LongArray:
-        """Each arm's own episodes [c + 1]."""
+        """Each arm's own episodes [c + 1]; one that is told waits for those of its arm that were asked for before."""
         return np.asarray(self._arms[at.COUNT], np.int64)
 
     @property
@@ -138,6 +196,11 @@ class Selector(ABC):
         means = np.full(len(counts), np.nan)
         np.divide(self._arms[at.TOTAL], counts, out=means, where=counts > 0)
         return self.bounds.lower + self.bounds.span * means if self.bounded else means
+
+    @property
+    def n_asked(self) -> int:
+        """Episodes asked for so far."""
+        return int(self._memory[at.ASKED])
 
     @property
     def n_told(self) -> int:
@@ -161,20 +224,33 @@ class Selector(ABC):
         return self.bounded and not self.clip and bool(kernels.outside(episode_return, *self.bounds))
 
     @abstractmethod
-    def regret_guarantee(self) -> RegretGuarantee:
-        """What is proven about the mean loss per episode."""
+    def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
+        """What is proven about the mean loss per episode.
 
-    def _guaranteed_episodes(self) -> int:
-        """The number of episodes that a guarantee is about: as declared, or as told if that is more."""
-        episodes = max(self.episodes or 0, self.n_told)
+        Parameters
+        ----------
+        at_once : int, optional
+            The most episodes that are ever open at once; by default as many as there were so far, 1 at least.
+        """
+
+    def _guaranteed(self, at_once: int | None) -> tuple[int, int]:
+        """The number of episodes that a guarantee is about, as declared or as asked for; and the most at once."""
+        caller = f"{self.name}.regret_guarantee"
+        episodes = max(self.episodes or 0, self.n_asked)
         if episodes == 0:
-            raise InvalidInputError(f"{self.name}.regret_guarantee: episodes is None, must be given, or some be told")
-        return episodes
+            raise InvalidInputError(f"{caller}: episodes is None, must be given, or some be told")
+        if at_once is None:
+            return episodes, max(1, self._most_open)
+        return episodes, whole(caller, "at_once", at_once, at_least=max(1, self._most_open))
 
-    def _bandit_guarantee(self, episodes: int, regret: float) -> RegretGuarantee:
-        """The guarantee of a bandit over sources and learner that loses ``regret`` payoffs per episode to any arm."""
+    def _bandit_guarantee(self, episodes: int, at_once: int, regret: float, delay: float) -> RegretGuarantee:
+        """The guarantee of a bandit over sources and learner that loses so many payoffs per episode to any arm.
+
+        They are ``regret``, and ``delay`` because of episodes that are open at once.
+        """
+        about = f"Over {episodes:,} episodes" + (f", at most {at_once} open at once" if at_once > 1 else "")
         span, charge = self.bounds.span, self.delta * self.bounds.span
-        bound = span * min(1.0, regret)
+        bound = span * min(1.0, regret + delay)
         charged = min(span, bound + charge)
         wrongly = f"{charge:.4g} of it for wrong eliminations"
         best, about_sources = {
@@ -183,9 +259,10 @@ class Selector(ABC):
             "paper": (None, "below the value of the sources by an amount not proven: the paper's test exceeds delta."),
         }[self.elimination]
         lines = [
-            f"Over {episodes:,} episodes, in expectation, the mean return per episode is",
+            f"{about}, in expectation, the mean return per episode is",
             f"  at most {bound:.4g} below what the learner would have earned with what it had learned by each episode;",
             f"  {about_sources}",
+            *([f"Of this, {span * delay:.4g} is for episodes open at once. {INDEPENDENT}"] if at_once > 1 else []),
             *(["Returns outside the bounds count as clipped onto the bounds."] if self.clip else []),
             "This is no bound against the learner run alone: here it learns only from the episodes it gets.",
         ]
@@ -194,8 +271,13 @@ class Selector(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain JSON values; ``from_dict`` continues from it, bit for bit."""
-        state = {"selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng)}
-        return state | {"arms": self._arms.tolist(), "memory": self._memory.tolist()}
+        with LOCK:
+            opened = [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._asked.items()]
+            return {
+                "selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng),
+                "arms": self._arms.tolist(), "memory": self._memory.tolist(), "open": opened,
+                "most_open": self._most_open, "seed": self.seed,
+            }  # fmt: skip
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -210,48 +292,128 @@ class Selector(ABC):
             selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
         except TypeError as error:
             raise InvalidInputError(f"{caller}: arguments do not fit: {error}") from None
-        for key, array in (("arms", selector._arms), ("memory", selector._memory)):
-            try:
-                values = np.array(state[key], np.float64)
-            except (TypeError, ValueError):
-                values = NOBODY
-            if values.shape != array.shape or not np.isfinite(values).all():
-                raise InvalidInputError(
-                    f"{caller}: {key} has shape {values.shape}, must be finite numbers {array.shape}"
-                )
-            array[...] = values
-        pending = selector._memory[at.PENDING]
-        if pending not in range(-1, selector.n_sources + 1) or not selector.active[-1]:
-            raise InvalidInputError(
-                f"{caller}: the pending arm is {pending:g}, must be in 0..{selector.n_sources} or -1, "
-                "and the learner in play"
-            )
+        selector._fill(caller, state if "open" in state else _with_open_episodes(caller, state, selector.n_sources))
         return selector
+
+    def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
+        """Take over the numbers and the open episodes of a state."""
+        for key, array in (("arms", self._arms), ("memory", self._memory)):
+            array[...] = _numbers(caller, key, state[key], array.shape)
+        told, n_asked, waiting = self._memory[at.EPISODE], self._memory[at.ASKED], self._arms[at.OPEN].copy()
+        self._arms[at.OPEN] = 0.0
+        if not isinstance(state["open"], list):
+            raise InvalidInputError(f"{caller}: open is {state['open']!r}, must be a list")
+        for place, entry in enumerate(state["open"]):
+            self._keep(*self._checked_entry(f"{caller}: open[{place}]", entry))
+        if not self.active[-1] or not 0 <= told + self._n_open <= n_asked or not (self._arms[at.OPEN] == waiting).all():
+            raise InvalidInputError(
+                f"{caller}: {told:g} episodes told and {self._n_open} open of {n_asked:g} asked for do not fit one "
+                "another, or the learner is not in play"
+            )
+        seed = state.get("seed")
+        self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0)
+        self._most_open = whole(caller, "most_open", state.get("most_open"), at_least=self._n_open)
+
+    def _checked_entry(self, place: str, entry: Any) -> tuple[int, Asked]:
+        """An open episode as ``to_dict`` writes it."""
+        if not isinstance(entry, list) or len(entry) != 5:
+            raise InvalidInputError(f"{place} is {entry!r}, must be [number, arm, time, payoff, probabilities]")
+        number, arm, time, payoff, chances = entry
+        number = whole(place, "number", number, at_least=next(reversed(self._asked), -1) + 1, at_most=self.n_asked - 1)
+        arm = whole(place, "arm", arm, at_least=0, at_most=self.n_sources)
+        time = within(place, "time", time, 0.0, self.n_asked)
+        if payoff is not None:
+            payoff = within(place, "payoff", payoff, *((0.0, 1.0) if self.bounded else (-math.inf, math.inf)))
+        row = _numbers(place, "probabilities", chances, (self.n_sources + 1,))
+        if not (row >= 0.0).all() or not row[arm] > 0.0 or abs(row.sum() - 1.0) > 1e-9:
+            raise InvalidInputError(
+                f"{place}: probabilities sum to {row.sum():g}, must sum to 1, and give arm {arm} some"
+            )
+        return number, Asked(arm, time, row, payoff)
 
     def __repr__(self) -> str:
         left = int(self.active[:-1].sum())
         return f"{type(self).__name__}({self.n_sources} sources, {left} in play, {self.n_told} episodes told)"
 
-    def _why_not(self, arm: object) -> str:
-        """Why a tell is refused."""
-        place = f"{self.name}.tell: arm"
-        if not isinstance(arm, int | np.integer) or not 0 <= arm <= self.n_sources:
-            return f"{place} is {arm!r}, must be in 0..{self.n_sources} ({self.n_sources}: the learner)"
-        if self.pending is not None:
-            return f"{place} is {arm}, but ask said {self.pending}, which has not been told yet"
-        if self.n_told == 0:
-            return f"{place} {arm} was told without being asked for, call ask first"
-        return f"{place} {arm} was told, but the last ask was told already, call ask first"
+    def _keep(self, number: int, asked: Asked) -> None:
+        self._asked[number] = asked
+        self._queues[asked.arm].append(number)
+        self._arms[at.OPEN, asked.arm] += 1.0
+        self._n_open += asked.payoff is None
 
-    def _checked_likelihood(self, arm: int, likelihood: npt.ArrayLike) -> FloatArray:
+    def _leave(self, number: int, arm: int) -> None:
+        del self._asked[number]
+        self._queues[arm].remove(number)
+        self._arms[at.OPEN, arm] -= 1.0
+
+    def _count(self, arm: int) -> None:
+        """Count the payoffs of an arm as far as its episodes are told, in the order of their asks."""
+        queue = self._queues[arm]
+        while queue and (payoff := self._asked[queue[0]].payoff) is not None:
+            self._leave(queue[0], arm)
+            kernels.count(self._arms, self._settings, arm, payoff)
+
+    def _opened(self, method: str, episode: Episode) -> Asked:
+        """What is known of an open episode; an error if it is none."""
+        place = f"{self.name}.{method}: episode"
+        if not isinstance(episode, Episode):
+            raise InvalidInputError(f"{place} is {episode!r}, must be the Episode that ask returned")
+        asked = self._asked.get(episode.number)
+        if asked is None or asked.payoff is not None:
+            known = is_whole(episode.number) and 0 <= episode.number < self.n_asked
+            why = "was told or cancelled before" if known else f"was never asked for ({self.n_asked} were)"
+            raise InvalidInputError(f"{place} {episode.number} {why}, must be one that is open: {self._shown_open()}")
+        if asked.arm != episode.arm:
+            raise InvalidInputError(f"{place} {episode.number} is of arm {episode.arm!r}, but ask said {asked.arm}")
+        return asked
+
+    def _shown_open(self) -> str:
+        numbers = [str(episode.number) for episode in self.open]
+        return ", ".join(numbers[:5]) + ", ..." * (len(numbers) > 5) if numbers else "none is, call ask first"
+
+    def _checked_likelihood(self, asked: Asked, likelihood: npt.ArrayLike) -> FloatArray:
         place = f"{self.name}.tell: likelihood"
         shares = np.ascontiguousarray(as_array(likelihood, place, "iuf"), np.float64)
         if shares.shape != (self.n_sources + 1,):
             raise InvalidInputError(f"{place} has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm")
         possible = (shares >= 0.0) & (shares < math.inf)
-        if not possible.all() or not self._arms[at.PROBABILITY] @ shares > 0.0:
+        if not possible.all() or not asked.chances @ shares > 0.0:
             raise InvalidInputError(
                 f"{place} is {shares.tolist()}, must be at least 0, finite, "
-                f"and above 0 for some arm that could have been asked for, as arm {arm} was"
+                f"and above 0 for some arm that could have been asked for, as arm {asked.arm} was"
             )
         return shares
+
+
+INDEPENDENT = "It is proven if returns and their delays do not depend on the arms of episodes that are still open."
+
+
+def _numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Finite numbers of a shape."""
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        array = NOBODY
+    if array.shape != shape or not np.isfinite(array).all():
+        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
+    return array
+
+
+def _with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -> dict[str, Any]:
+    """A state written when only one episode could be open: ``memory[ASKED]`` held its arm, or -1."""
+    arms = _numbers(caller, "arms", state["arms"], (at.N_ROWS - 1, n_sources + 1))
+    memory = _numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
+    pending, told = memory[at.ASKED], memory[at.EPISODE]
+    if pending not in range(-1, n_sources + 1):
+        raise InvalidInputError(f"{caller}: the pending arm is {pending:g}, must be in 0..{n_sources} or -1")
+    opened, waiting = [], np.zeros(n_sources + 1)
+    if pending >= 0:
+        arm = int(pending)
+        waiting[arm] = 1.0
+        time = arms[at.COUNT, :-1].sum() + 1.0 if state["selector"] == "regret-balancing" else told + 1.0
+        opened.append([int(told), arm, float(time), None, arms[at.PROBABILITY].tolist()])
+    memory[at.ASKED] = told + len(opened)
+    return {
+        **state, "arms": [*arms.tolist(), waiting.tolist()], "memory": memory.tolist(), "open": opened,
+        "most_open": len(opened),
+    }  # fmt: skip

@@ -93,7 +93,7 @@ class Plan:
 
     def compiles(self, selector: Any) -> bool:
         """Whether the compiled body does what this selector's ask and tell would do."""
-        return self.problem.compilable and type(selector) in SELECTORS.values() and selector.pending is None
+        return self.problem.compilable and type(selector) in SELECTORS.values() and not selector.open
 
 
 def run_trial(plan: Plan, stream: np.random.Generator) -> TrialResult:

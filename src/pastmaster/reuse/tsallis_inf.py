@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
-import numpy as np
-
 from pastmaster.checks import chosen
+from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Elimination, Selector
@@ -43,9 +42,8 @@ class TsallisINF(Selector):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import TsallisINF
-    >>> TsallisINF(3, bounds=(0, 1), rng=np.random.default_rng(0)).probabilities.tolist()
+    >>> TsallisINF(3, bounds=(0, 1), rng=0).probabilities.tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
 
@@ -63,7 +61,7 @@ class TsallisINF(Selector):
         delta: float = 0.1,
         check_every: int = 10,
         clip: bool = False,
-        rng: np.random.Generator,
+        rng: Rng = None,
     ) -> None:
         self.reduced = chosen(self.name, "estimator", estimator, get_args(Estimator)) == "reduced-variance"
         super().__init__(
@@ -72,7 +70,24 @@ class TsallisINF(Selector):
         )  # fmt: skip
         self._settings[layout.REDUCED_VARIANCE] = self.reduced
 
-    def regret_guarantee(self) -> RegretGuarantee:
-        """Return Zimmert and Seldin's bound for any payoffs; the loss is far smaller where sources differ clearly."""
-        episodes = self._guaranteed_episodes()
-        return self._bandit_guarantee(episodes, tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes)
+    def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
+        """Return Zimmert and Seldin's bound for any payoffs; the loss is far smaller where sources differ clearly.
+
+        With at most m episodes open at once it grows by 4 B (m - 1) / sqrt(T) for "importance-weighted" estimates
+        without elimination; for others nothing is proven then.
+
+        Parameters
+        ----------
+        at_once : int, optional
+            The most episodes that are ever open at once, m; by default as many as there were so far, 1 at least.
+        """
+        episodes, at_once = self._guaranteed(at_once)
+        if at_once > 1 and self.n_sources and (self.reduced or self.elimination != "none"):
+            statement = (
+                f"Nothing is proven with up to {at_once} episodes open at once, but for "
+                "estimator='importance-weighted' with elimination='none'."
+            )
+            return RegretGuarantee(episodes, None, None, None, statement)
+        delay = 4.0 * (at_once - 1) / math.sqrt(episodes) if self.n_sources else 0.0
+        regret = tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes
+        return self._bandit_guarantee(episodes, at_once, regret, delay)

@@ -11,9 +11,11 @@ import numpy as np
 
 from pastmaster.checks import is_whole, whole
 from pastmaster.errors import ContractError
+from pastmaster.reuse.selector import Episode
 from pastmaster.testing.tasks import same
 
 BOUNDS = (-2.0, 6.0)
+MANY = 20
 
 
 def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes: int = 200, seed: int = 0) -> None:
@@ -21,9 +23,11 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
 
     It checks that
 
-    * ``ask`` gives an arm in 0 .. n_sources, and repeats it until that arm is told;
-    * ``tell`` refuses an arm that was not asked for, an unknown arm, a second tell and a return that is not finite,
-      and that the selector is as it was after each refusal;
+    * ``ask`` gives an ``Episode`` with a number of its own and an arm in 0 .. n_sources; or just an arm, which it
+      repeats until that arm is told;
+    * ``tell`` refuses what was not asked for, an unknown arm, a second tell and a return that is not finite, and that
+      the selector is as it was after each refusal;
+    * if ``ask`` gives episodes, many can be open at once, be told in any order, or be cancelled;
     * the same seed and returns give the same arms, and other returns change the selector;
     * ``probabilities``, if there are any, sum to 1, and are above 0 for the arm asked for;
     * ``to_dict`` and ``from_dict``, if there are any, continue as if nothing had happened, through JSON.
@@ -53,6 +57,7 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
         check.repeats()
         check.refuses()
         check.resumes()
+        check.overlaps()
         if arms:
             check.learns()
 
@@ -82,36 +87,45 @@ class _Check:
                 raise ContractError(f"check_selector: {selector!r} has no method {name}")
         return selector
 
-    def asked(self, selector: Any) -> int:
-        """An arm, asked for twice."""
-        arm = selector.ask()
+    def asked(self, selector: Any) -> Any:
+        """What ``ask`` gives, checked; an arm alone is asked for twice."""
+        before = self.chances(selector)
+        asked = selector.ask()
+        arm = arm_of(asked)
         if not is_whole(arm) or not 0 <= arm <= self.n_sources:
             raise ContractError(
-                f"check_selector: ask gives {arm!r}, must be a whole number in 0 .. {self.n_sources}, "
-                f"{self.n_sources} for the learner"
+                f"check_selector: ask gives {asked!r}, must be an Episode of, or just, a whole number in 0 .. "
+                f"{self.n_sources}, {self.n_sources} for the learner"
             )
-        if selector.ask() != arm:
-            raise ContractError(
-                "check_selector: a second ask gives another arm before the first was told: does ask keep the arm that "
-                "is pending?"
-            )
-        if hasattr(selector, "probabilities"):
-            chances = np.asarray(selector.probabilities)
-            if chances.shape != (self.n_sources + 1,) or not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
+        if not isinstance(asked, Episode):
+            if selector.ask() != asked:
                 raise ContractError(
-                    f"check_selector: probabilities are {chances.tolist()}, must be {self.n_sources + 1} numbers that "
-                    "sum to 1"
+                    "check_selector: a second ask gives another arm before the first was told: does ask keep the arm "
+                    "that is pending? To have many open at once, let it give Episodes"
                 )
-            if chances[arm] <= 0:
-                raise ContractError(f"check_selector: ask gives arm {arm}, which has probability 0")
-        return int(arm)
+            before = self.chances(selector)
+        if before is not None and before[arm] <= 0:
+            raise ContractError(f"check_selector: ask gives arm {arm}, which has probability 0")
+        return asked
 
-    def told(self, selector: Any, arm: int, value: float) -> None:
+    def chances(self, selector: Any) -> Any:
+        """The probabilities of the arms, checked; None if the selector does not tell them."""
+        if not hasattr(selector, "probabilities"):
+            return None
+        chances = np.asarray(selector.probabilities)
+        if chances.shape != (self.n_sources + 1,) or not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-9:
+            raise ContractError(
+                f"check_selector: probabilities are {chances.tolist()}, must be {self.n_sources + 1} numbers that "
+                "sum to 1"
+            )
+        return chances
+
+    def told(self, selector: Any, asked: Any, value: float) -> None:
         try:
-            selector.tell(arm, value)
+            selector.tell(asked, value)
         except Exception as error:  # of whatever kind: it is the selector's
             raise ContractError(
-                f"check_selector: tell raises {error!r} for arm {arm}, which was asked for, and a return of {value:g} "
+                f"check_selector: tell raises {error!r} for {asked}, which was asked for, and a return of {value:g} "
                 f"within the bounds {BOUNDS}"
             ) from error
 
@@ -119,8 +133,9 @@ class _Check:
         """The arms of episodes ``begin`` .. ``end`` - 1."""
         arms = []
         for row in self.returns[begin:end]:
-            arms.append(self.asked(selector))
-            self.told(selector, arms[-1], float(row[arms[-1]]))
+            asked = self.asked(selector)
+            arms.append(arm_of(asked))
+            self.told(selector, asked, float(row[arms[-1]]))
         return arms
 
     def repeats(self) -> None:
@@ -136,22 +151,26 @@ class _Check:
         selector, unknown, arms = self.made(), self.n_sources + 1, []
         self.refused(selector, 0, 0.0, "an arm before the first ask")
         for row in self.returns:
-            arms.append(self.asked(selector))
-            self.refused(selector, unknown, 0.0, "an unknown arm")
-            self.refused(selector, -1, 0.0, "an unknown arm")
-            self.refused(selector, arms[-1], math.nan, "a return that is not a number")
-            self.refused(selector, arms[-1], math.inf, "an infinite return")
+            asked = self.asked(selector)
+            arm = arm_of(asked)
+            arms.append(arm)
+            self.refused(selector, _with_arm(asked, unknown), 0.0, "an unknown arm")
+            self.refused(selector, _with_arm(asked, -1), 0.0, "an unknown arm")
+            self.refused(selector, asked, math.nan, "a return that is not a number")
+            self.refused(selector, asked, math.inf, "an infinite return")
             if self.n_sources:
-                self.refused(selector, (arms[-1] + 1) % unknown, 0.0, "an arm that was not asked for")
-            self.told(selector, arms[-1], float(row[arms[-1]]))
-            self.refused(selector, arms[-1], 0.0, "the same arm twice")
+                self.refused(selector, _with_arm(asked, (arm + 1) % unknown), 0.0, "an arm that was not asked for")
+            if isinstance(asked, Episode):
+                self.refused(selector, Episode(arm, asked.number + 1), 0.0, "an episode that was not asked for")
+            self.told(selector, asked, float(row[arm]))
+            self.refused(selector, asked, 0.0, "the same episode twice")
         if arms != self.arms:
             raise ContractError("check_selector: a refused tell changes later arms: check arguments before any change")
 
-    def refused(self, selector: Any, arm: int, value: float, what: str) -> None:
+    def refused(self, selector: Any, asked: Any, value: float, what: str) -> None:
         before = _state(selector)
         try:
-            selector.tell(arm, value)
+            selector.tell(asked, value)
         except Exception:  # any error is a refusal
             if not same(_state(selector), before):
                 raise ContractError(
@@ -159,8 +178,8 @@ class _Check:
                 ) from None
             return
         raise ContractError(
-            f"check_selector: tell takes {what} ({arm}, {value:g}), must raise an error: an episode that is told twice "
-            "or to the wrong arm spoils all estimates without a sign"
+            f"check_selector: tell takes {what} ({asked}, {value:g}), must raise an error: an episode that is told "
+            "twice or to the wrong arm spoils all estimates without a sign"
         )
 
     def learns(self) -> None:
@@ -169,8 +188,9 @@ class _Check:
         for best in (0, self.n_sources):
             selector, arms = self.made(), []
             for _ in range(self.episodes):
-                arms.append(self.asked(selector))
-                self.told(selector, arms[-1], BOUNDS[arms[-1] == best])
+                asked = self.asked(selector)
+                arms.append(arm_of(asked))
+                self.told(selector, asked, BOUNDS[arms[-1] == best])
             runs.append((arms, _state(selector)))
         if same(*runs):
             raise ContractError("check_selector: other returns give the same selector: does tell forget them?")
@@ -182,18 +202,64 @@ class _Check:
             return
         self.run(selector, 0, half)
         for pending in (False, True):
-            if pending:
-                self.asked(selector)
-            try:
-                text = json.dumps(selector.to_dict(), allow_nan=False)
-                again = type(selector).from_dict(json.loads(text))
-            except Exception as error:  # of whatever kind: it is the selector's
-                raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
-            if self.run(again, half) != self.arms[half:] or not same(_state(again), _state(self.first)):
+            asked = self.asked(selector) if pending else None
+            again = self.read_back(selector)
+            if isinstance(asked, Episode):
+                self.told(again, asked, float(self.returns[half][asked.arm]))
+            rest = self.run(again, half + isinstance(asked, Episode))
+            if rest != self.arms[len(self.arms) - len(rest) :] or not same(_state(again), _state(self.first)):
                 raise ContractError(
                     "check_selector: read back from JSON it goes on in another way: does to_dict miss the generator, "
-                    "the pending arm or another part of its state?"
+                    "an open episode or another part of its state?"
                 )
+
+    def read_back(self, selector: Any) -> Any:
+        try:
+            text = json.dumps(selector.to_dict(), allow_nan=False)
+            return type(selector).from_dict(json.loads(text))
+        except Exception as error:  # of whatever kind: it is the selector's
+            raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
+
+    def overlaps(self) -> None:
+        """Many episodes open at once are told and cancelled in any order, once each; JSON keeps those that are open."""
+        selector, order = self.made(), np.random.default_rng(self.seed)
+        if not isinstance(self.asked(selector), Episode):
+            return
+        opened: list[Episode] = [self.asked(selector) for _ in range(MANY)]
+        numbers = [episode.number for episode in opened]
+        if len(set(numbers)) < MANY:
+            raise ContractError(f"check_selector: open episodes have the numbers {numbers}, must be all different")
+        half = [opened[i] for i in order.permutation(MANY)]
+        self.settle(selector, half[: MANY // 2])
+        again = self.read_back(selector) if hasattr(selector, "to_dict") and hasattr(selector, "from_dict") else None
+        for each in (selector, again):
+            if each is not None:
+                self.settle(each, half[MANY // 2 :])
+                self.run(each, 0, MANY)
+        if again is not None and not same(_state(again), _state(selector)):
+            raise ContractError(
+                "check_selector: read back from JSON with episodes open it goes on in another way: does to_dict miss "
+                "their probabilities?"
+            )
+
+    def settle(self, selector: Any, episodes: list[Episode]) -> None:
+        """Tell these episodes, and cancel every third."""
+        for place, episode in enumerate(episodes):
+            if place % 3 or not hasattr(selector, "cancel"):
+                self.told(selector, episode, float(self.returns[0][episode.arm]))
+            else:
+                selector.cancel(episode)
+            self.refused(selector, episode, 0.0, "an episode that is not open any more")
+
+
+def arm_of(asked: Any) -> Any:
+    """The arm of what ``ask`` gave."""
+    return asked.arm if isinstance(asked, Episode) else asked
+
+
+def _with_arm(asked: Any, arm: int) -> Any:
+    """The same with another arm."""
+    return asked._replace(arm=arm) if isinstance(asked, Episode) else arm
 
 
 def _state(selector: Any) -> Any:
