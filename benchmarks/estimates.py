@@ -69,7 +69,7 @@ def _goal(rng: np.random.Generator) -> tuple[int, float]:
 def _held(tasks: list[TabularMDP], policies: list[Any], rng: np.random.Generator) -> list[bool]:
     span = return_bounds(tasks).span
     found = estimate_cross_values(
-        tasks, policies, rng=rng, budget=60 * len(tasks) ** 2, precision=0.1 * span,
+        tasks, policies, rng=rng, budget=60 * len(tasks) ** 2, precision=0.1 * span, paired=True,
         clustering={"episodes": 100, "restarts": 2, "iterations": 5_000},
     )  # fmt: skip
     U = cross_values(tasks, policies)
@@ -120,7 +120,7 @@ def windy_allocation() -> list[Row]:
     policies = [solve(task).policy for task in tasks]
     question: dict[str, Any] = {"episodes": EPISODES, "span": return_bounds(tasks).span}
     U = cross_values(tasks, policies)
-    exact = search_clusterings(policy_distance(U), **question, rng=np.random.default_rng(0))
+    exact = search_clusterings(policy_distance(U, paired=True), **question, rng=np.random.default_rng(0))
     rows = []
     for tolerance in (0.0, 0.005):
         rows.append(compare("windy corridor", tasks, policies, question, U, exact, tolerance))
@@ -144,7 +144,7 @@ def cart_pole_allocation(tasks: list[GymTask], policies: list[Any]) -> list[Row]
         tasks, policies, rng=np.random.default_rng(1_000), budget=300 * len(tasks) ** 2, allocation="uniform", n_jobs=2
     ).mean
     question: dict[str, Any] = {"episodes": 3_000, "span": 98.3}
-    exact = search_clusterings(policy_distance(U), **question, rng=np.random.default_rng(0))
+    exact = search_clusterings(policy_distance(U, paired=True), **question, rng=np.random.default_rng(0))
     rows = []
     for tolerance in (0.0, 0.005):
         rows.append(compare("40 CartPoles", tasks, policies, question, U, exact, tolerance, CART_BUDGET))
@@ -226,7 +226,7 @@ def _estimates(
     if (name, seed, kind) not in _found:
         rng = np.random.default_rng(seed)
         _found[name, seed, kind] = estimate_cross_values(
-            tasks, policies, rng=rng, budget=budget, clustering=question, allocation=kind
+            tasks, policies, rng=rng, budget=budget, clustering=question, allocation=kind, paired=True
         )
     return _found[name, seed, kind]
 

@@ -79,7 +79,7 @@ class Repository:
     def of(cls, tasks: list[TabularMDP], targets: list[TabularMDP], rng: np.random.Generator) -> Repository:
         policies = [solve(task).policy for task in tasks]
         bounds = return_bounds(tasks)
-        distance = policy_distance(cross_values(tasks, policies, n_jobs=2))
+        distance = policy_distance(cross_values(tasks, policies, n_jobs=2), paired=True)
         clustering = search_clusterings(distance, episodes=EPISODES, span=bounds.span, rng=rng)
         return cls(policies, [policies[i] for i in clustering.representatives], bounds, targets)
 

@@ -28,6 +28,15 @@ def with_twins(rng, n_tasks):
     return half[np.ix_(twin, twin)]
 
 
+def with_own_losses(rng, n_tasks, levels=None):
+    """Tasks that lose under their own policies too: d[i, i] above 0."""
+    drawn = rng.random((n_tasks, n_tasks)) ** 2 if levels is None else rng.integers(levels, size=(n_tasks, n_tasks))
+    losses = drawn.astype(float)
+    while n_tasks > 1 and len(set(np.diagonal(losses).tolist())) == 1 and losses[0, 0] > 0:
+        losses[0, 0] /= 2.0
+    return np.maximum(losses, losses.T)
+
+
 def all_equal(rng, n_tasks):
     return float(rng.random()) * (1 - np.eye(n_tasks))
 
@@ -40,6 +49,8 @@ FAMILIES = {
     "all zero": (lambda rng, n: np.zeros((n, n)), False),
     "one far outlier": (with_an_outlier, False),
     "twins": (with_twins, False),
+    "own policies beaten": (with_own_losses, False),
+    "own policies beaten, ties": (lambda rng, n: with_own_losses(rng, n, levels=4), False),
     "tiny": (lambda rng, n: 1e-12 * reference.random_symmetric(rng, n), False),
     "directed": (lambda rng, n: reference.random_directed(rng, n, n), True),
     "directed with ties": (lambda rng, n: reference.random_directed(rng, n, n, levels=3), True),

@@ -263,7 +263,7 @@ CALLS = {
         (changed(1, 2, np.nan), r"distance\[1, 2\] is nan"),
         (changed(1, 2, np.inf), r"distance\[1, 2\] is inf"),
         (changed(0, 3, -0.5), r"distance\[0, 3\] is -0.5"),
-        (changed(2, 2, 0.1), r"distance\[2, 2\] is 0.1"),
+        (np.eye(5), r"distance\[0, 0\] is 1.0, must be 0 or .*: these look like similarities"),
         (changed(3, 4, 2.5, both=False), r"distance\[3, 4\] is 2.5 but .*directed=True"),
         (PAIRS[:, :4], r"distance has shape \(5, 4\), must be square unless directed=True"),
         (PAIRS[0], r"distance has shape \(5,\)"),

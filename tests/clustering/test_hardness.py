@@ -48,7 +48,7 @@ def cover_of(graph, episodes, span, *, penalised=True):
     g = regret_bound(n, episodes, span)
     tasks = tasks_of(graph, H * n * g if penalised else 1e-3 * g)
     U = cross_values(tasks, [np.array([j]) for j in range(n)])  # "always action j": a canonical optimum may be another
-    distance = policy_distance(U)
+    distance = policy_distance(U, paired=True)
     return exhaustive_clustering(distance, episodes=episodes, span=span, kind="max_diameter"), distance
 
 

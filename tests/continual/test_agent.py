@@ -159,7 +159,7 @@ class Algorithm4:
         search = {"search": search_clusterings, "greedy": greedy_clustering}[options.pop("method", "search")]
         generator = np.random.default_rng([*self.entropy, met, 1])
         directed = options.get("directed", False)
-        distance = policy_distance(U, directed=directed)
+        distance = policy_distance(U, directed=directed, paired=True)
         self.found[met] = search(distance, episodes=self.episodes, span=span, rng=generator, **options)
         self.kept = self.found[met].representatives.tolist()
 

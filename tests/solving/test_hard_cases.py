@@ -99,7 +99,7 @@ def test_a_family_has_a_task_of_every_sequence():
         (lambda: TabularMDP.from_gymnasium(3, 0.9), "env is 3"),
         (lambda: TabularMDP([[0]], [[1.0]], gamma=0.9).to_gymnasium("human"), "render_mode is 'human'"),
         (lambda: coloured_grid.task((0.1, 0.2), seed=None), "seed is None"),
-        (lambda: surveillance.family(6, 2, rng=0, n_sequences=6), "rng is 0"),
+        (lambda: surveillance.family(6, 2, rng=-1, n_sequences=6), "rng is -1, must be a seed"),
     ],
 )  # fmt: skip
 def test_natural_slips_are_named(call, message):

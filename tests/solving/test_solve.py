@@ -389,7 +389,7 @@ def test_solutions_are_valued_as_their_tables():
     assert np.array_equal(evaluate(SIX[0], solutions[1]), evaluate(SIX[0], tables[1]))
     U = cross_values(SIX, solutions)
     assert np.array_equal(U, cross_values(SIX, tables))
-    assert np.array_equal(policy_distance(U), policy_distance(cross_values(SIX)))
+    assert np.array_equal(policy_distance(U, paired=True), policy_distance(cross_values(SIX)))
     estimates = [
         estimate_cross_values(SIX, policies, budget=60, allocation="uniform", rng=np.random.default_rng(0)).mean
         for policies in (solutions, tables)

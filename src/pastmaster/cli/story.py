@@ -47,7 +47,7 @@ def run(out: Path, stage: Stage, seed: int = 0) -> Story:
         new, best = tasks.pop(place), solutions.pop(place)
         policies = [solution.policy for solution in solutions]
     with stage("cross values: every policy in every task"):
-        distance = policy_distance(cross_values(tasks, policies))
+        distance = policy_distance(cross_values(tasks, policies), paired=True)
         bounds = return_bounds(tasks)
     with stage("cluster: which policies stand for all?"):
         clustering = search_clusterings(distance, episodes=EPISODES, span=bounds.span, rng=rng, restarts=4)

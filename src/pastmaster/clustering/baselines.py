@@ -13,6 +13,7 @@ from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.question import DistanceProblem, priced
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import Rng, seeded
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
 SAMPLED = 2_000_000  # distances looked at to choose them
@@ -20,7 +21,7 @@ MOST_TASKS = 10  # of an exhaustive search: 115,975 partitions
 
 
 def greedy_clustering(
-    distance: npt.ArrayLike, *, episodes: float, span: float, rng: np.random.Generator, directed: bool = False,
+    distance: npt.ArrayLike, *, episodes: float, span: float, rng: Rng = None, directed: bool = False,
     thresholds: npt.ArrayLike | None = None,
 ) -> Clustering:  # fmt: skip
     """The paper's baseline: the cheapest of the clusterings that one threshold each makes.
@@ -46,16 +47,17 @@ def greedy_clustering(
     Examples
     --------
     >>> distance = [[0, 1, 9], [1, 0, 9], [9, 9, 0]]
-    >>> greedy_clustering(distance, episodes=10_000, span=10.0, rng=np.random.default_rng(0)).labels
+    >>> greedy_clustering(distance, episodes=10_000, span=10.0, rng=0).labels
     array([0, 1, 2], dtype=int32)
     """
     problem = priced("greedy_clustering", distance, episodes, span, directed)
     levels = default_thresholds(problem.distance) if thresholds is None else np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not len(levels) or not (levels >= 0).all():
         raise InvalidInputError(
-            "greedy_clustering: thresholds must be a list of at least one number that is at least 0"
+            f"greedy_clustering: thresholds is {thresholds!r}, must be a list of at least one number, all at least 0"
         )
-    return Clustering.of(problem, greedy_labels(problem, levels, rng))
+    generator, seed = seeded("greedy_clustering", rng)
+    return replace(Clustering.of(problem, greedy_labels(problem, levels, generator)), seed=seed)
 
 
 def default_thresholds(distance: FloatArray) -> FloatArray:

@@ -1,8 +1,8 @@
 """A cost that no clustering can beat.
 
 For c cells the problem is: choose c pairs (centre j, radius r); a task may join a pair that covers it, D[i, j] <= r,
-and pays r; in the symmetric case the centre belongs to its own pair, so each centre serves once. The cost is g(c) plus
-the mean of what tasks pay.
+and pays r; in the symmetric case the centre belongs to its own pair, so r >= D[j, j] and each centre serves once. The
+cost is g(c) plus the mean of what tasks pay.
 
 1. *Prices.* Put a price u_i >= 0 on covering task i. Whatever u, no clustering into c cells pays less than
    sum_i u_i + (the c least worths of pairs), a pair's worth being what its members pay less what they are priced at,
@@ -135,8 +135,8 @@ class _Pairs(NamedTuple):
     radius: FloatArray
 
 
-def _pairs_of(distance: FloatArray) -> _Pairs:
-    columns = np.ascontiguousarray(distance.T)
+def _pairs_of(reach: FloatArray) -> _Pairs:
+    columns = np.ascontiguousarray(reach.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     near = np.take_along_axis(columns, order, axis=1)
     new = np.ones(near.shape, np.bool_)
@@ -151,7 +151,7 @@ class _Bounding:
     def __init__(self, problem: DistanceProblem, labels: IntArray) -> None:
         self.problem, self.distance, self.size_cost = problem, problem.distance, problem.size_cost
         self.n_tasks, self.symmetric = problem.n_tasks, not problem.directed
-        self.pairs = _pairs_of(problem.distance)
+        self.pairs = _pairs_of(problem.reach)
         self.labels, self.cost = problem.descended(labels)
         self.by_c = self.size_cost.copy()
         self.by_c[0] = np.inf

@@ -6,7 +6,8 @@ g(c, T) is the regret bound: in expectation and per episode, EXP-3 that drops no
 best of c policies (or to the learner, as it is at each episode) over T episodes. B is the span of one episode's
 discounted return. The representative of a cell minimises its largest distance to the members, ties to the lowest index,
 and that distance is the cell's radius; the mean radius weighs cells by their size. Symmetric distances: the
-representative is a member. Directed distances D [N, M] (what task i loses under policy j): it is any of the M columns.
+representative is a member, and d[i, i], 0 most of the time, is what task i loses under its own policy. Directed
+distances D [N, M] (what task i loses under policy j): it is any of the M columns.
 
 Kinds: "average" as above; "worst" takes the largest radius instead of the mean; "max_diameter" the mean over tasks of
 the largest distance to a task of the same cell (an upper bound on "average", and the one the paper proves NP-hard).
@@ -89,6 +90,16 @@ def canonical_labels(caller: str, labels: npt.ArrayLike, n_tasks: int) -> IntArr
     return rank[inverse].astype(np.int32)
 
 
+SIMILAR = "must be 0 or what the task loses under its own policy: these look like similarities"
+
+
+def are_similarities(matrix: FloatArray) -> bool:
+    """Whether the diagonal of a square matrix is the same number all along, larger than all others."""
+    own = np.diagonal(matrix)
+    most = np.max(matrix, where=~np.eye(len(matrix), dtype=np.bool_), initial=0.0)
+    return bool(len(matrix) > 1 and (own == own[0]).all() and own[0] > most)
+
+
 def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> FloatArray:
     """A distance matrix fit for clustering; an error names the first entry that is not."""
     matrix = as_array(distance, f"{caller}: distance", "iuf").astype(np.float64, copy=False)
@@ -98,9 +109,8 @@ def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> Fl
         raise InvalidInputError(f"{caller}: distance has shape {matrix.shape}, must be square unless directed=True")
     rules = [("must be finite (below 1e300)", ~(np.abs(matrix) < 1e300)), ("must be at least 0", matrix < 0)]
     if not directed:
-        own = np.eye(len(matrix), dtype=np.bool_)
-        rules.append(("must be 0: a task loses nothing to itself", own & (matrix != 0)))
         rules.append(("must be symmetric unless directed=True", matrix != matrix.T))
+        rules.append((SIMILAR, np.eye(len(matrix), dtype=np.bool_) & are_similarities(matrix)))
     for rule, bad in rules:
         if bad.any():
             i, j = np.argwhere(bad)[0]

@@ -26,6 +26,7 @@ from pastmaster.checks import whole
 from pastmaster.clustering._chain_kernels import log_ladder_ratio
 from pastmaster.clustering.chain import check_chances, checked_ladder
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import Rng, seeded
 
 Point = TypeVar("Point")
 
@@ -40,6 +41,8 @@ class Minimum(Generic[Point]):
         The point, its cost, and the best cost after each step [iterations].
     visits, seconds, acceptance : ndarray
         For each rung: steps and seconds spent there, and the share of proposed points that were accepted.
+    seed : int or None
+        ``rng=seed`` gives the same; None where a generator was given.
     """
 
     point: Point
@@ -48,6 +51,7 @@ class Minimum(Generic[Point]):
     visits: LongArray
     seconds: FloatArray
     acceptance: FloatArray
+    seed: int | None = None
 
     def __repr__(self) -> str:
         return f"Minimum(cost {self.cost:.6g} after {len(self.trace):,} steps on {len(self.visits)} rungs)"
@@ -55,7 +59,7 @@ class Minimum(Generic[Point]):
 
 def minimize(
     cost: Callable[[Point], float], propose: Callable[[Point, np.random.Generator], tuple[Point, float]],
-    initial: Point, *, ladder: npt.ArrayLike, iterations: int, rng: np.random.Generator,
+    initial: Point, *, ladder: npt.ArrayLike, iterations: int, rng: Rng = None,
     weights: npt.ArrayLike | None = None, alpha: float = 0.1, beta: float = 0.8, up: float = 0.5,
 ) -> Minimum[Point]:  # fmt: skip
     """Minimise a function over any discrete space by the paper's chain.
@@ -71,6 +75,8 @@ def minimize(
         ln lambda of each rung, positive and increasing, and ln of its weight, by default 0.
     alpha, beta, up : float
         As for ``Chain``.
+    rng : int, numpy.random.Generator, optional
+        A seed or a generator; by default a fresh seed, which the result tells.
 
     Returns
     -------
@@ -84,10 +90,11 @@ def minimize(
     Examples
     --------
     >>> step = lambda y, rng: (y + rng.choice([-1, 1]), 0.0)
-    >>> minimize(lambda y: (y - 3) ** 2, step, 9, ladder=[0.1, 1.0], iterations=500, rng=np.random.default_rng(0))
+    >>> minimize(lambda y: (y - 3) ** 2, step, 9, ladder=[0.1, 1.0], iterations=500, rng=0)
     Minimum(cost 0 after 500 steps on 2 rungs)
     """
     rungs, w = _checked("mhav.minimize", ladder, weights)
+    rng, seed = seeded("mhav.minimize", rng)
     check_chances("mhav.minimize", alpha, beta, up)
     trace = np.empty(whole("mhav.minimize", "iterations", iterations, at_least=1))
     seconds, (visits, proposed, accepted) = np.zeros(len(rungs)), np.zeros((3, len(rungs)), np.int64)
@@ -109,7 +116,7 @@ def minimize(
         trace[step] = best_cost
         visits[rung] += 1
         seconds[rung] += time.perf_counter() - begun
-    return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1))
+    return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1), seed)
 
 
 def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: float, rng: np.random.Generator) -> int:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
+from pastmaster.checks import listed
 from pastmaster.clustering.cost import Kind
-from pastmaster.clustering.question import DistanceProblem, Question
+from pastmaster.clustering.different import different_cells
+from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import WIDEST, frame, html_table
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
+SHOWN = 6  # tasks of a cell that a notebook names
 REACHES = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
 
 
@@ -29,7 +35,7 @@ def relative_gap(cost: float, lower_bound: float) -> float:
 
 
 class Covered(NamedTuple):
-    """One task: its number, its cell, the policy that stands for it, and what it loses under that policy."""
+    """One task: its number, its cell, the kept policy that is best for it, and what it loses under that policy."""
 
     task: int
     cell: int
@@ -56,8 +62,14 @@ class Clustering:
         As asked for; ``distance`` is the caller's matrix, not a copy.
     lower_bound, possible_c : float and tuple of int, or None
         No clustering costs less; an optimal one may have these numbers of cells. None until certified.
+    losses : ndarray
+        What each task loses under the kept policy that is best for it [N]: at most its cell's radius.
     traces, interrupted : ndarray or None, bool
         The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
+    seed : int or None
+        ``rng=seed`` gives the same clustering; None where a generator was given.
+    task_names, policy_names : tuple of str
+        What rows and columns of ``distance`` are called, as ``named`` was told; empty otherwise.
 
     Examples
     --------
@@ -77,6 +89,9 @@ class Clustering:
     possible_c: tuple[int, ...] | None = None
     traces: FloatArray | None = field(default=None, repr=False)
     interrupted: bool = False
+    seed: int | None = None
+    task_names: tuple[str, ...] = ()
+    policy_names: tuple[str, ...] = ()
 
     @classmethod
     def from_labels(
@@ -94,14 +109,36 @@ class Clustering:
 
     @classmethod
     def of(cls, problem: DistanceProblem, labels: IntArray) -> Clustering:
-        """The clustering with these cells 0 .. c - 1, as an answer to a problem."""
+        """The clustering with these cells 0 .. c - 1, as an answer to a problem.
+
+        Of a directed question for ``n_clusters`` no policy stands for two cells while enough are different; that may
+        raise the cost (see the module ``different``).
+        """
         labels = problem.labels("Clustering.of", labels)
-        cells, question = problem.cells(labels), problem.question
+        cells, question = different_cells(problem, labels), problem.question
+        cost = problem.cost(labels)
+        if (cells.radii != problem.cells(labels).radii).any():
+            cost = problem.cost_of(labels, cells.radii)
         size_cost = float(problem.size_cost[len(cells.radii)])
         return cls(
-            sealed(labels), sealed(cells.representatives), sealed(cells.radii), problem.cost(labels), size_cost,
+            sealed(labels), sealed(cells.representatives), sealed(cells.radii), cost, size_cost,
             question.kind, question.directed, problem.distance,
         )  # fmt: skip
+
+    def named(self, tasks: Iterable[Any] = (), policies: Iterable[Any] = ()) -> Clustering:
+        """The same, with names for tasks and policies, which tables and pictures then use.
+
+        Raises an ``InvalidInputError`` if there is not one name to each. Symmetric: policies are called as the tasks.
+        """
+        sizes, found = self.distance.shape, []
+        for kind, names, size in zip(("tasks", "policies"), (tasks, policies), sizes, strict=True):
+            given = [str(name) for name in listed(names, f"Clustering.named: {kind}")]
+            if given and len(given) != size:
+                raise InvalidInputError(f"Clustering.named: {kind} has {len(given)} names, must have {size}")
+            found.append(tuple(given))
+        if not self.directed and not found[1]:
+            found[1] = found[0]
+        return replace(self, task_names=found[0], policy_names=found[1])
 
     @property
     def n_clusters(self) -> int:
@@ -128,26 +165,69 @@ class Clustering:
             raise InvalidInputError(f"Clustering.members: i is {i}, must be a cell in 0..{self.n_clusters - 1}")
         return np.flatnonzero(self.labels == i)
 
+    @property
+    def losses(self) -> FloatArray:
+        return np.array([row.loss for row in self.table()])
+
     def table(self) -> list[Covered]:
-        """Each task, the policy that covers it, what it loses."""
-        policies = self.representatives[self.labels]
-        losses = self.distance[np.arange(len(self.labels)), policies]
-        rows = zip(range(len(self.labels)), self.labels.tolist(), policies.tolist(), losses.tolist(), strict=True)
-        return [Covered(*row) for row in rows]
+        """Each task, the kept policy that is best for it (its cell's if equally good), and what it loses by that.
+
+        Symmetric distances are at least what is lost.
+        """
+        tasks = np.arange(len(self.labels))
+        kept = self.distance[:, self.representatives]
+        best = np.where(kept[tasks, self.labels] <= kept.min(axis=1), self.labels, kept.argmin(axis=1))
+        columns = (tasks, self.labels, self.representatives[best], kept[tasks, best])
+        return [Covered(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+    def to_frame(self) -> pd.DataFrame:
+        """``table()`` as a pandas DataFrame, with names where they are known."""
+        return frame(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {"task": self.task(row.task), "cell": row.cell, "policy": self.policy(row.policy), "loss": row.loss}
+            for row in self.table()
+        ]
+
+    def task(self, i: int) -> Any:
+        """The name of task i, or i."""
+        return self.task_names[i] if self.task_names else i
+
+    def policy(self, j: int) -> Any:
+        """The name of the policy of column j, or j."""
+        return self.policy_names[j] if self.policy_names else j
 
     def __repr__(self) -> str:
         what = "policies" if self.directed else "tasks"
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
-        kept = f"{n_kept} of {self.distance.shape[1]} {what} kept, cost {self.cost:.4g}"
-        split = f"regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g}"
+        alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
+        few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
+        kept = f"{n_kept} of {self.distance.shape[1]} {what} kept{few}, cost {self.cost:.4g}"
+        split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
         proof = ""
         if self.gap is not None:
             percent = math.ceil(1000 * self.gap) / 10 if self.gap < 10 else math.inf
             proof = ", proven optimal" if self.is_optimal else f", within {percent:.1f}% of optimal"
-        return f"{kept} ({split}){proof}{', interrupted' if self.interrupted else ''}"
+        end = f"{proof}{', interrupted' if self.interrupted else ''}"
+        line = f"{kept}{split}{end}"
+        return line if len(line) <= WIDEST else f"{kept}{end}"
+
+    def _repr_html_(self) -> str:
+        losses, rows = self.losses, []
+        for cell, (column, radius) in enumerate(zip(self.representatives.tolist(), self.radii.tolist(), strict=True)):
+            members = self.members(cell)
+            names = ", ".join(str(self.task(i)) for i in members[:SHOWN].tolist())
+            more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
+            mean_loss = float(losses[members].mean())
+            rows.append(
+                {"kept policy": self.policy(column), "tasks": len(members), "mean loss": mean_loss, "radius": radius}
+                | {"stands for": f"{names}{more}"}
+            )
+        return html_table(rows, repr(self))
 
     def plot(self) -> Figure:
-        """The distances ordered by cell, a map of the tasks with representatives marked, and the search's trace."""
+        """What each task loses under each policy, with the kept ones marked; each task's loss; the search's trace."""
         from pastmaster.clustering.picture import draw
 
         return draw(self)

@@ -1,4 +1,4 @@
-"""The picture of a clustering: distances ordered by cell, a map of the tasks, the search's trace."""
+"""The picture of a clustering: losses under every policy with the kept ones marked, each task's loss, the trace."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pastmaster import figures
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, LongArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pastmaster.clustering.partition import Clustering
 
+MOST_NAMES = 40  # rows or columns that are all named
+MOST_KEPT_NAMES = 20  # kept policies that are all named
+LONGEST_NAME = 24
+HATCHES = ("", "//", "..", "xx")  # for more kept policies than colours
+
 
 def draw(clustering: Clustering) -> Figure:
-    """Two panels, or three where the clustering was searched for."""
+    """Two panels, or three where the clustering was searched for; rows of the first two are the same tasks."""
     n_panels = 2 if clustering.traces is None else 3
-    figure, panels = figures.new_figure(5.4 * n_panels, 5.0, ncols=n_panels)
+    n_tasks = len(clustering.labels)
+    height = min(10.0, max(5.0, 1.5 + 0.2 * n_tasks)) if n_tasks <= MOST_NAMES else 6.5
+    figure, panels = figures.new_figure(6.0 * n_panels, height, ncols=n_panels)
     figure.suptitle(repr(clustering))
-    _distances(panels[0], clustering)
-    _map(panels[1], clustering)
+    order = np.argsort(clustering.labels, kind="stable")
+    _distances(panels[0], clustering, order)
+    _losses(panels[1], clustering, order)
     if n_panels == 3:
         _trace(panels[2], clustering)
     return figure
@@ -41,40 +49,83 @@ def task_points(clustering: Clustering) -> FloatArray:
     """The tasks in the plane [N, 2], by their distances; directed: tasks are alike if they lose alike."""
     distance = clustering.distance
     if not clustering.directed:
-        return classical_scaling(distance)
+        return classical_scaling(distance - np.diag(np.diagonal(distance)))
     if distance.size < 10**6:
         return classical_scaling(np.array([np.abs(distance - row).max(axis=1) for row in distance]))
     norms = (distance**2).sum(axis=1)
     return classical_scaling(np.sqrt(np.maximum(0.0, norms[:, None] + norms - 2.0 * distance @ distance.T)))
 
 
-def _distances(axes: Any, clustering: Clustering) -> None:
-    order = np.argsort(clustering.labels, kind="stable")
-    matrix, square = clustering.distance[order], not clustering.directed
-    values, columns, scale = matrix, "policy", "loss under the policy"
-    if square:
-        values, columns, scale = matrix[:, order], "task", "policy distance"
-    title = "Distances, tasks ordered by cell"
-    figures.matrix(axes, values, title=title, rows="task", columns=columns, scale=scale)
-    for edge in np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5:
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+
+
+def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
+    """A heat map; kept columns are marked above it and named below."""
+    columns = np.arange(clustering.distance.shape[1]) if clustering.directed else order
+    what, scale = ("policy", "loss under the policy") if clustering.directed else ("task", "policy distance")
+    title = "Loss of each task under each policy" if clustering.directed else "Distances between tasks"
+    title = f"{title}\n(▼ kept, named below)"
+    values = clustering.distance[order][:, columns]
+    figures.matrix(axes, values, title=title, rows="task, ordered by cell", columns=what, scale=scale)
+    axes.set_aspect("auto")
+    axes.set_title(title, pad=12.0)  # above the marks
+    for edge in _edges(clustering):
         axes.axhline(edge, color="white", linewidth=0.8)
-        if square:
-            axes.axvline(edge, color="white", linewidth=0.8)
+    kept = np.unique(clustering.representatives)
+    places = np.argsort(columns)[kept]
+    axes.plot(places, np.full(len(places), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
+    if len(kept) <= MOST_KEPT_NAMES:
+        names = [_short(clustering.policy(j)) for j in kept.tolist()]
+        axes.set_xticks(places, names, rotation=90 if max(map(len, names)) > 3 else 0, fontsize=8)
+    _name_rows(axes, clustering, order)
 
 
-def _map(axes: Any, clustering: Clustering) -> None:
-    from matplotlib import colormaps
+def _edges(clustering: Clustering) -> FloatArray:
+    """Where cells meet, in rows ordered by cell."""
+    edges: FloatArray = np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5
+    return edges
 
-    points = task_points(clustering)
-    colours = colormaps["tab20"](clustering.labels % 20)
-    jitter = np.random.default_rng(0).normal(scale=0.01 * np.ptp(points, axis=0) + 1e-12, size=points.shape)
-    axes.scatter(*(points + jitter).T, c=colours, s=24, alpha=0.8, linewidths=0)
-    if not clustering.directed:
-        kept = clustering.representatives
-        axes.scatter(*points[kept].T, c=colours[kept], marker="*", s=230, edgecolors="black", label="representative")
-        axes.legend(loc="best")
-    axes.set(title="Map of the tasks, coloured by cell")
-    axes.set(xlabel="first scaled coordinate", ylabel="second scaled coordinate")
+
+def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
+    """Every row by its own name, not by its place; with too many tasks, only where cells begin."""
+    rows = np.arange(len(order))
+    if len(order) > MOST_NAMES:
+        rows = np.concatenate([[0], np.ceil(_edges(clustering))]).astype(np.int64)
+        apart = [0]
+        for row in rows[1:].tolist():
+            if row - apart[-1] >= len(order) / MOST_NAMES:
+                apart.append(row)
+        rows = np.array(apart)
+    axes.set_yticks(rows, [_short(clustering.task(i)) for i in order[rows].tolist()], fontsize=8)
+
+
+def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
+    """A bar to each task, in the rows of the heat map, coloured by the kept policy that is best for it."""
+    table = clustering.table()
+    kept = list(dict.fromkeys(clustering.representatives.tolist()))
+    rows, losses = np.arange(len(order)), np.array([table[i].loss for i in order.tolist()])
+    policies = np.array([table[i].policy for i in order.tolist()])
+    for number, column in enumerate(kept):
+        those = policies == column
+        again, place = divmod(number, len(figures.COLOURS))
+        colour, hatch = figures.COLOURS[place], HATCHES[again % len(HATCHES)]
+        label = f"{_short(clustering.policy(column))} ({int(those.sum())})" if number < MOST_KEPT_NAMES else None
+        axes.barh(rows[those], losses[those], height=0.8, label=label, color=colour, hatch=hatch)
+        axes.plot(losses[those], rows[those], "o", color=colour, markersize=4, clip_on=False)
+    for edge in _edges(clustering):
+        axes.axhline(edge, color="lightgrey", linewidth=0.6, zorder=0)
+    mean = float(losses.mean())
+    axes.axvline(mean, color="black", linestyle=":", linewidth=1.2, label=f"mean {mean:.3g}")
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.set_xlim(left=0.0, right=None if losses.max() > 0 else 1.0)
+    title, measure = "Distance of each task to the nearest kept one", "policy distance (the loss is at most that)"
+    if clustering.directed:
+        title, measure = "What each task loses under the best kept policy", "loss"
+    axes.set(title=f"{title}\n(0: nothing)", xlabel=measure)
+    _name_rows(axes, clustering, order)
+    axes.legend(loc="best", fontsize=8, title="kept policy (its tasks)", framealpha=0.9)
 
 
 def _trace(axes: Any, clustering: Clustering) -> None:

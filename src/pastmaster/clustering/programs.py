@@ -87,7 +87,7 @@ def fewest_labels(problem: DistanceProblem, seconds: float) -> tuple[IntArray, i
         i = int(np.flatnonzero(~covers.any(axis=1))[0])
         raise InvalidInputError(
             f"search_clusterings: max_radius is {problem.question.max_radius:g}, but task {i} loses at least "
-            f"{distance[i].min():g} under every policy"
+            f"{problem.reach[i].min():g} under every policy"
         )
     n_centres = distance.shape[1]
     result = optimize.milp(

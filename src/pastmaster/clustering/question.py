@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray
-from pastmaster.checks import chosen, is_number, whole
+from pastmaster.checks import chosen, flag, is_number, whole
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
 from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
@@ -78,9 +78,15 @@ class Question:
 
     def about(self, caller: str, distance: npt.ArrayLike) -> DistanceProblem:
         """The question about these distances; both are checked."""
-        matrix = costs.checked_distance(caller, distance, self.directed)
+        matrix = costs.checked_distance(caller, distance, flag(caller, "directed", self.directed))
         self.check(caller, *matrix.shape)
         return DistanceProblem(matrix, self)
+
+
+def different(distance: FloatArray) -> LongArray:
+    """The columns of a matrix that differ from those before them."""
+    columns = np.ascontiguousarray(distance.T) + 0.0  # -0.0 is 0.0
+    return np.array(sorted({column.tobytes(): j for j, column in reversed(list(enumerate(columns)))}.values()))
 
 
 class Cells(NamedTuple):
@@ -126,6 +132,11 @@ class DistanceProblem:
         """The cost of the partition."""
         return float(kernels.cost_of(self.state(labels), self.size_cost, self.kind))
 
+    def cost_of(self, labels: IntArray, radii: FloatArray) -> float:
+        """The cost of the partition if its cells had these radii, by the kinds "average" and "worst"."""
+        reach = radii.max() if self.kind == kernels.WORST else (np.bincount(labels) * radii).sum() / self.n_tasks
+        return float(self.size_cost[len(radii)] + reach)
+
     def objective(self, labels: IntArray) -> float:
         """What an answer minimises: the cost, or with ``max_radius`` the cells, and N more for each task beyond it."""
         if self.question.max_radius is None:
@@ -134,9 +145,14 @@ class DistanceProblem:
         return float(len(radii) + self.n_tasks * (radii > self.question.max_radius)[labels].sum())
 
     @property
+    def reach(self) -> FloatArray:
+        """The least radius of a cell that centre j leads and task i is in [N, M]: symmetric, j is in it too."""
+        return self.distance if self.directed else np.maximum(self.distance, np.diagonal(self.distance))
+
+    @property
     def covers(self) -> BoolArray:
         """Whether policy j may stand for task i by ``max_radius`` [N, M]."""
-        return self.distance <= (np.inf if self.question.max_radius is None else self.question.max_radius)
+        return self.reach <= (np.inf if self.question.max_radius is None else self.question.max_radius)
 
     def descended(self, labels: IntArray) -> tuple[IntArray, float]:
         """The partition after moving single tasks while that lowers the cost, and its cost."""

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster import parallel
+from pastmaster.arrays import IntArray
 from pastmaster.checks import chosen, is_number, whole, within
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.chain import Chain
@@ -30,12 +31,13 @@ from pastmaster.clustering.programs import fewest_labels
 from pastmaster.clustering.question import Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import Rng, seeded
 
 CALLER = "search_clusterings"
 
 
 def search_clusterings(
-    distance: npt.ArrayLike, *, rng: np.random.Generator,
+    distance: npt.ArrayLike, *, rng: Rng = None,
     episodes: float | None = None, span: float | None = None,
     n_clusters: int | None = None, max_radius: float | None = None, directed: bool = False, kind: Kind = "average",
     restarts: int = 20, iterations: int = 100_000, variant: Literal["default", "paper"] = "default",
@@ -63,14 +65,18 @@ def search_clusterings(
     time_limit, certify, certify_seconds
         Seconds after which the best so far is returned, as it is at Ctrl-C; whether to look for a lower bound (a
         cheaper clustering met there is taken), and for how long.
-    n_jobs, backend, save, progress, rng
+    n_jobs, backend, save, progress
         As for ``parallel.run``; the same call goes on from the walks kept in the folder ``save``. The result is the
         same, unless time cuts it short (recombination has a limit of its own: 5 s for each of three programs).
+    rng : int, numpy.random.Generator, optional
+        A seed or a generator; by default a fresh seed, which the result tells.
 
     Returns
     -------
     Clustering
-        With its trace and, if certified, its lower bound.
+        With its trace and, if certified, its lower bound. Of ``n_clusters`` policies no two are the same, if so many
+        columns differ; where cells would share one, the others are chosen at the least cost for these cells (see the
+        module ``different`` for what is proven).
 
     Raises
     ------
@@ -80,20 +86,21 @@ def search_clusterings(
     Examples
     --------
     >>> losses = [[0, 5, 6], [1, 4, 6], [7, 0, 1], [8, 1, 0]]  # of four tasks under three policies
-    >>> search_clusterings(losses, n_clusters=2, directed=True, rng=np.random.default_rng(0), iterations=1_000)
+    >>> search_clusterings(losses, n_clusters=2, directed=True, rng=0, iterations=1_000)
     2 of 3 policies kept, cost 1 (regret bound 0 + mean radius 1)
     """
     problem = Question(episodes, span, n_clusters, max_radius, directed, kind).about(CALLER, distance)
     _check(problem.question, restarts, iterations, variant, chain, time_limit, certify, certify_seconds)
+    generator, seed = seeded(CALLER, rng)
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     if max_radius is not None:
         labels, fewest = fewest_labels(problem, certify_seconds if time_limit is None else time_limit)
         found = Clustering.of(problem, labels)
-        return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)))
+        return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)), seed=seed)
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     search = Search(problem, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
-    walks = search.walks(list(enumerate(rng.spawn(restarts))), folder, n_jobs, backend, progress)
-    return _best(search, walks, certify_seconds if certify else None)
+    walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, backend, progress)
+    return replace(_best(search, walks, certify_seconds if certify else None), seed=seed)
 
 
 def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:
@@ -107,10 +114,21 @@ def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clusterin
             labels, lower, possible = bound.labels, bound.value, bound.possible_c
     except KeyboardInterrupt:
         search.stop.set()
-    found = Clustering.of(search.problem, labels)
+    found = min((Clustering.of(search.problem, one) for one in _candidates(search, walks, labels)), key=_cost)
     lower_bound, traces = None if possible is None else min(lower, found.cost), np.stack([w.trace for w in walks])
     interrupted = search.stop.is_set()
     return replace(found, lower_bound=lower_bound, possible_c=possible, traces=traces, interrupted=interrupted)
+
+
+def _candidates(search: Search, walks: list[Walk], labels: IntArray) -> list[IntArray]:
+    """The cells to choose among: the best, and those of all walks where different policies may change their order."""
+    if not search.problem.directed or search.n_clusters is None:
+        return [labels]
+    return [labels, *(walk.labels for walk in walks if walk.labels.max() + 1 == search.n_clusters)]
+
+
+def _cost(clustering: Clustering) -> float:
+    return clustering.cost
 
 
 def _check(

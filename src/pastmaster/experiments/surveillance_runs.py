@@ -85,7 +85,7 @@ def run(setting: Setting, rng: np.random.Generator, scale: Scale) -> UnitArrays:
     policies = [solve(task).policy for task in tasks]
     bounds = {"exact": return_bounds(tasks), "paper": return_bounds(tasks, kind="paper")}
     spans = {which: found.span for which, found in bounds.items()}
-    drawn = Drawn(policy_distance(cross_values(tasks, policies)), spans, sequences, scale)
+    drawn = Drawn(policy_distance(cross_values(tasks, policies), paired=True), spans, sequences, scale)
     makers = clusterings(setting)
     streams = cluster_rng.spawn(len(makers))
     found = {name: make(drawn, stream) for (name, make), stream in zip(makers.items(), streams, strict=True)}

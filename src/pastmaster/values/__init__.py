@@ -5,13 +5,15 @@ task has one. A cross value U[i, j] is the value of policy j in task i from its 
 
     d_V(i, j) = max( V_i* - V_i^{pi_j},  V_j* - V_j^{pi_i} ),
 
-and the directed distance its first half: what task i loses under policy j.
+and the directed distance its first half: what task i loses under policy j. V_i* is the largest value known of task i.
 """
 
 from pastmaster.values.bounds import Bounds, model_difference, return_bounds, task_bounds
 from pastmaster.values.cross import cross_values
-from pastmaster.values.evaluation import evaluate, policy_distance
+from pastmaster.values.distance import CrossValues, policy_distance
+from pastmaster.values.evaluation import evaluate
 
 __all__ = [
-    "Bounds", "cross_values", "evaluate", "model_difference", "policy_distance", "return_bounds", "task_bounds",
+    "Bounds", "CrossValues", "cross_values", "evaluate", "model_difference", "policy_distance", "return_bounds",
+    "task_bounds",
 ]  # fmt: skip

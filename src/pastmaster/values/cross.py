@@ -20,6 +20,7 @@ from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.identity import task_data
 from pastmaster.tasks.tabular import TabularMDP, check_alike
 from pastmaster.values import _kernels as kernels
+from pastmaster.values.distance import CrossValues
 from pastmaster.values.evaluation import under_policy
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
@@ -31,7 +32,7 @@ _Solved = tuple[IntArray, str]
 def cross_values(
     tasks: Iterable[Any], policies: Iterable[Any] | None = None, *,
     n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
-) -> FloatArray:  # fmt: skip
+) -> CrossValues:  # fmt: skip
     """U [N, M]: the exact value of each policy in each task, from the task's start and to its horizon.
 
     The method follows the structure: one trajectory where the task is deterministic, one occupancy for all tasks that
@@ -51,8 +52,9 @@ def cross_values(
 
     Returns
     -------
-    ndarray of float, [N, M]
-        U[i, j] is the value of policy j in task i.
+    CrossValues, [N, M]
+        An array: U[i, j] is the value of policy j in task i. Without ``policies`` it knows that policy j is task j's
+        own (``paired``), which ``policy_distance`` asks for.
 
     Raises
     ------
@@ -74,9 +76,9 @@ def cross_values(
     check_alike(models, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
     workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
-    if policies is None:
-        policies = _solved_policies(models, folder, workers)
-    return _Cross(models, listed(policies, "cross_values: policies")).matrix(models, folder, workers)
+    columns = _solved_policies(models, folder, workers) if policies is None else policies
+    U = _Cross(models, listed(columns, "cross_values: policies")).matrix(models, folder, workers)
+    return CrossValues(U, paired=policies is None)
 
 
 def _solved_policies(tasks: list[TabularMDP], folder: Path | None, workers: Mapping[str, Any]) -> list[IntArray]:

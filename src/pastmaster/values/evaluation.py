@@ -1,4 +1,4 @@
-"""The value of one policy in one task, and the distance of policies from their cross values."""
+"""The value of one policy in one task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
+from pastmaster.arrays import FloatArray, IntArray, sealed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.convert import as_table
 from pastmaster.solving import _kernels as solving_kernels
@@ -48,54 +48,6 @@ def evaluate(task: TabularMDP, policy: Any) -> FloatArray:
     value = np.zeros(task.n_states)
     solving_kernels.chain_value(*chain, task.gamma, value)
     return value
-
-
-def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | None = None) -> FloatArray:
-    """d_V [N, N] from cross values, or the regret matrix [N, M] if ``directed``; never negative.
-
-    It says what a task loses under the policy of another, which is what a clustering keeps small.
-    Differs from the paper: a regret below 0 (a learned policy, a step cap) counts as 0.
-
-    Parameters
-    ----------
-    U : array_like, [N, M]
-        The value of policy j in task i, as ``cross_values`` returns it.
-    directed : bool
-        True: the regret of task i under policy j. False: the larger regret of the two directions.
-    paired : bool, optional
-        True: policy j is task j's own, so the regret is U[i, i] - U[i, j]. False: it is max_k U[i, k] - U[i, j]. By
-        default a square U is paired.
-
-    Returns
-    -------
-    ndarray of float, [N, N] or [N, M]
-
-    Raises
-    ------
-    InvalidInputError
-        If U is not a matrix of finite numbers, or not square where it must be.
-
-    Examples
-    --------
-    >>> policy_distance([[5.0, 3.0], [1.0, 2.0]], directed=True)
-    array([[0., 2.],
-           [1., 0.]])
-    """
-    matrix = as_array(U, "policy_distance: U", "iuf").astype(np.float64, copy=False)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InvalidInputError(f"policy_distance: U has shape {matrix.shape}, must be [N, M] with no empty axis")
-    if not np.isfinite(matrix).all():
-        i, j = np.argwhere(~np.isfinite(matrix))[0]
-        raise InvalidInputError(f"policy_distance: U[{i}, {j}] is {matrix[i, j]}, must be finite")
-    square = matrix.shape[0] == matrix.shape[1]
-    paired = square if paired is None else paired
-    if not square and (paired or not directed):
-        raise InvalidInputError(
-            f"policy_distance: U has shape {matrix.shape}, must be square unless directed=True and paired is not set"
-        )
-    own = np.diagonal(matrix) if paired else matrix.max(axis=1)
-    regret: FloatArray = np.maximum(0.0, own[:, None] - matrix)
-    return regret if directed else np.maximum(regret, regret.T)
 
 
 def under_policy(model: Model, policy: npt.NDArray[Any]) -> tuple[Model, IntArray]:
