@@ -90,7 +90,7 @@ class Selector(ABC):
         self._memory[at.NEXT_CHECK] = check_every
         self._asked: dict[int, Asked] = {}  # by number, in the order of their asks
         self._queues: list[deque[int]] = [deque() for _ in range(self.n_sources + 1)]  # the same numbers by arm
-        self._n_open = self._most_open = 0
+        self._n_open, self._most_open = 0, 1
         self._settings = np.zeros(at.N_SETTINGS)
         (lower, upper), slack = self.bounds, kernels.rounding(*self.bounds)
         self._settings[[at.RULE, at.LOWER, at.UPPER]] = self.rule, lower, upper
@@ -240,8 +240,8 @@ class Selector(ABC):
         if episodes == 0:
             raise InvalidInputError(f"{caller}: episodes is None, must be given, or some be told")
         if at_once is None:
-            return episodes, max(1, self._most_open)
-        return episodes, whole(caller, "at_once", at_once, at_least=max(1, self._most_open))
+            return episodes, self._most_open
+        return episodes, whole(caller, "at_once", at_once, at_least=self._most_open)
 
     def _bandit_guarantee(self, episodes: int, at_once: int, regret: float, delay: float) -> RegretGuarantee:
         """The guarantee of a bandit over sources and learner that loses so many payoffs per episode to any arm.
@@ -312,7 +312,7 @@ class Selector(ABC):
             )
         seed = state.get("seed")
         self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0)
-        self._most_open = whole(caller, "most_open", state.get("most_open"), at_least=self._n_open)
+        self._most_open = whole(caller, "most_open", state.get("most_open"), at_least=max(1, self._n_open))
 
     def _checked_entry(self, place: str, entry: Any) -> tuple[int, Asked]:
         """An open episode as ``to_dict`` writes it."""
@@ -415,5 +415,5 @@ def _with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -
     memory[at.ASKED] = told + len(opened)
     return {
         **state, "arms": [*arms.tolist(), waiting.tolist()], "memory": memory.tolist(), "open": opened,
-        "most_open": len(opened),
+        "most_open": 1,
     }  # fmt: skip

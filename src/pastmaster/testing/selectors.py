@@ -223,6 +223,7 @@ class _Check:
     def overlaps(self) -> None:
         """Many episodes open at once are told and cancelled in any order, once each; JSON keeps those that are open."""
         selector, order = self.made(), np.random.default_rng(self.seed)
+        self.run(selector, 0, MANY)
         if not isinstance(self.asked(selector), Episode):
             return
         opened: list[Episode] = [self.asked(selector) for _ in range(MANY)]
