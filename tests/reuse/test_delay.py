@@ -1,0 +1,429 @@
+"""Many episodes open at once: estimates against plain delayed references, evidence in the order of asks, threads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import threading
+
+import numpy as np
+import pytest
+import reuse_reference as reference
+
+from pastmaster import Episode, Exp3Transfer, InvalidInputError, ProbabilisticPolicyReuse, RegretBalancing, TsallisINF
+from pastmaster.reuse import _layout as layout
+
+SELECTORS = [Exp3Transfer, TsallisINF, RegretBalancing, ProbabilisticPolicyReuse]
+every_selector = pytest.mark.parametrize("cls", SELECTORS, ids=lambda cls: cls.name)
+UNIT = (0.0, 1.0)
+
+
+class Delayed:
+    """Episodes by number, with what the reference knew when each was asked for; an arm's payoffs in order of asks."""
+
+    def __init__(self, n_arms):
+        self.n_arms, self.asked, self.order = n_arms, {}, [[] for _ in range(n_arms)]
+
+    def ask(self, number, arm, p, **known):
+        self.asked[number] = {"arm": arm, "p": p, **known}
+        self.order[arm].append(number)
+
+    def tell(self, number, x):
+        self.asked[number]["x"] = x
+        self.learn(self.asked[number], x)
+
+    def cancel(self, number):
+        self.order[self.asked[number]["arm"]].remove(number)
+
+    def counted(self, arm):
+        """The payoffs told of an arm, up to its first episode that is still open."""
+        told = (self.asked[number].get("x") for number in self.order[arm])
+        return list(itertools.takewhile(lambda x: x is not None, told))
+
+    def waiting(self, arm):
+        return len(self.order[arm]) - len(self.counted(arm))
+
+
+class DelayedExp3(Delayed):
+    """EXP-3 whose weights grow by beta / (c + 1) x / p, p as it was at the ask."""
+
+    def __init__(self, n_arms, beta):
+        super().__init__(n_arms)
+        self.beta, self.log_weight = beta, [0.0] * n_arms
+
+    def probabilities(self):
+        top = max(self.log_weight)
+        weights = [math.exp(value - top) for value in self.log_weight]
+        return [(1 - self.beta) * w / math.fsum(weights) + self.beta / self.n_arms for w in weights]
+
+    def known(self):
+        return {}
+
+    def learn(self, asked, x):
+        self.log_weight[asked["arm"]] += self.beta * x / asked["p"][asked["arm"]] / self.n_arms
+
+
+class DelayedTsallis(Delayed):
+    """Tsallis-INF: ask t has the rate 4 or 2 over sqrt(t); estimates use the probabilities and the rate of the ask."""
+
+    def __init__(self, n_arms, reduced):
+        super().__init__(n_arms)
+        self.reduced, self.losses = reduced, [0.0] * n_arms
+
+    def eta(self, t):
+        return (4 if self.reduced else 2) / math.sqrt(t)
+
+    def probabilities(self):
+        return reference.tsallis_probabilities(self.losses, self.eta(len(self.asked) + 1))
+
+    def known(self):
+        return {"eta": self.eta(len(self.asked) + 1)}
+
+    def learn(self, asked, x):
+        for i, p in enumerate(asked["p"]):
+            base = 0.5 if self.reduced and p >= asked["eta"] ** 2 else 0.0
+            ran = 1.0 if i == asked["arm"] else 0.0
+            self.losses[i] += (1 - x - base) * ran / p + base
+
+
+class DelayedReuse(Delayed):
+    """Policy reuse: means of counted episodes; the temperature rises with asks."""
+
+    def probabilities(self):
+        means = [math.fsum(self.counted(i)) / max(1, len(self.counted(i))) for i in range(self.n_arms)]
+        weights = [math.exp(0.05 * len(self.asked) * (mean - max(means))) for mean in means]
+        return [w / math.fsum(weights) for w in weights]
+
+    def known(self):
+        return {}
+
+    def learn(self, asked, x):
+        pass
+
+
+class DelayedBalancing(Delayed):
+    """Regret balancing: open episodes of the learner earned nothing, an unmeasured best source earns 1."""
+
+    def __init__(self, n_arms, kappa, floor):
+        super().__init__(n_arms)
+        self.c, self.kappa, self.floor, self.losses = n_arms - 1, kappa, floor, [0.0] * (n_arms - 1)
+
+    @property
+    def of_sources(self):
+        return sum(len(self.order[i]) for i in range(self.c))
+
+    def probabilities(self):
+        t = len(self.asked) + 1
+        means = [math.fsum(own) / len(own) for i in range(self.c) if (own := self.counted(i))]
+        best = max(means) if means else float(self.of_sources > 0)
+        mine = self.counted(self.c)
+        shortfall = len(self.order[self.c]) * best - math.fsum(mine)
+        owed = self.of_sources < self.floor * (self.c * t**2) ** (1 / 3)
+        if not owed and shortfall <= self.kappa * math.sqrt(t):
+            return [0.0] * self.c + [1.0]
+        return [*reference.tsallis_probabilities(self.losses, 4 / math.sqrt(self.of_sources + 1)), 0.0]
+
+    def known(self):
+        return {"eta": 4 / math.sqrt(self.of_sources + 1)}
+
+    def learn(self, asked, x):
+        """Called before the payoff is counted, as it is when the base is known beforehand."""
+        if asked["arm"] == self.c:
+            return
+        x = asked.pop("x")
+        for i in range(self.c):
+            own = self.counted(i)
+            payoffs, squares = [0.5], 0.25
+            for payoff in own:
+                payoffs.append(payoff)
+                squares += (payoff - math.fsum(payoffs) / len(payoffs)) ** 2
+            gate = min(1.0, 4 * squares / len(payoffs))
+            mean_loss = 1 - math.fsum(own) / len(own) if own else 0.5
+            base = mean_loss if asked["p"][i] >= gate * asked["eta"] ** 2 else 0.0
+            self.losses[i] += (1 - x - base) * (i == asked["arm"]) / asked["p"][asked["arm"]] + base
+        asked["x"] = x
+
+
+CASES = {
+    "exp3": (lambda rng: Exp3Transfer(3, 500, bounds=UNIT, elimination="none", rng=rng), DelayedExp3),
+    "tsallis": (lambda rng: TsallisINF(3, bounds=UNIT, rng=rng), lambda n, _: DelayedTsallis(n, True)),
+    "tsallis, weights alone": (
+        lambda rng: TsallisINF(3, bounds=UNIT, estimator="importance-weighted", rng=rng),
+        lambda n, _: DelayedTsallis(n, False),
+    ),
+    "balancing": (
+        lambda rng: RegretBalancing(3, bounds=UNIT, delta=1e-12, kappa=0.8, rng=rng),
+        lambda n, _: DelayedBalancing(n, 0.8, 0.3),
+    ),
+    "policy reuse": (lambda rng: ProbabilisticPolicyReuse(3, rng=rng), lambda n, _: DelayedReuse(n)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("most", [1, 2, 20])
+def test_estimates_and_probabilities_are_those_of_a_plain_delayed_reference(case, most, seed):
+    """Episodes are told in any order, one in twelve is cancelled; half-way the selector goes through JSON."""
+    make, made = CASES[case]
+    selector = make(seed)
+    plain = made(4, getattr(selector, "beta", None))
+    rng, opened, means = np.random.default_rng(seed + 1), [], (0.2, 0.7, 0.5, 0.4)
+    for step in range(900):
+        if step == 450:
+            selector = type(selector).from_dict(json.loads(json.dumps(selector.to_dict())))
+            assert selector.open == tuple(sorted(opened, key=lambda episode: episode.number))
+        if len(opened) < most and (not opened or rng.random() < 0.55):
+            p = plain.probabilities()
+            np.testing.assert_allclose(selector.probabilities, p, rtol=1e-7, atol=1e-12)
+            episode = selector.ask()
+            assert episode.number == len(plain.asked)
+            plain.ask(episode.number, episode.arm, p, **plain.known())
+            opened.append(episode)
+            continue
+        episode = opened.pop(int(rng.integers(len(opened))))
+        if rng.random() < 1 / 12:
+            selector.cancel(episode)
+            plain.cancel(episode.number)
+            continue
+        x = float(np.clip(means[episode.arm] + rng.normal(0, 0.2), 0, 1))
+        selector.tell(episode, x)
+        plain.tell(episode.number, x)
+        assert selector.counts.tolist() == [len(plain.counted(i)) for i in range(4)]
+        assert selector._arms[layout.OPEN].tolist() == [plain.waiting(i) for i in range(4)]
+    for mean, i in zip(selector.mean_returns, range(4), strict=True):
+        assert mean == pytest.approx(np.mean(plain.counted(i))) if plain.counted(i) else np.isnan(mean)
+
+
+@pytest.mark.parametrize("case", ["exp3", "tsallis", "tsallis, weights alone"])
+def test_estimates_are_unbiased_however_late_an_episode_is_told(case):
+    """Exact, over all arms that four episodes can have: three open at once, the fourth asked for after two tells."""
+    payoffs = np.random.default_rng(5).random((4, 4))
+    expected, total = np.zeros(4), 0.0
+    for arms in itertools.product(range(4), repeat=4):
+        selector = CASES[case][0](0)
+        chance, episodes = 1.0, []
+        for number, told in ((0, ()), (1, ()), (2, ()), (3, (2, 0))):
+            for late in told:
+                selector.tell(episodes[late], float(payoffs[late, arms[late]]))
+            chance *= selector.probabilities[arms[number]]
+            episodes.append(reference.forced(selector, arms[number]))
+        for late in (3, 1):
+            selector.tell(episodes[late], float(payoffs[late, arms[late]]))
+        row = layout.LOG_WEIGHT if case == "exp3" else layout.LOSS
+        expected += chance * selector._arms[row]
+        total += chance
+    assert total == pytest.approx(1.0, rel=1e-12)
+    wanted = selector.beta / 4 * payoffs.sum(axis=0) if case == "exp3" else (1 - payoffs).sum(axis=0)
+    np.testing.assert_allclose(expected, wanted, rtol=1e-9)
+
+
+def test_evidence_is_counted_in_the_order_of_asks():
+    """Failures end at once, successes are told ten asks later: told first, they would make a good arm look bad."""
+    selector = Exp3Transfer(1, 10_000, bounds=UNIT, elimination="anytime", beta=1.0, rng=0)
+    rng, late, own = np.random.default_rng(1), [], [[], []]
+    for _ in range(4000):
+        episode = selector.ask()
+        x = float(rng.random() < 0.9)
+        own[episode.arm].append(x)
+        if x == 0.0:
+            selector.tell(episode, x)
+        else:
+            late.append((episode, x))
+        if len(late) > 10:
+            selector.tell(*late.pop(0))
+        counted = selector.counts
+        for arm in range(2):
+            assert counted[arm] <= len(own[arm])
+            if counted[arm]:
+                assert selector.mean_returns[arm] == pytest.approx(np.mean(own[arm][: counted[arm]]))
+    for told in late:
+        selector.tell(*told)
+    assert selector.counts.tolist() == [len(arm) for arm in own]
+
+
+def test_an_episode_nobody_tells_holds_back_its_arm_until_it_is_cancelled():
+    selector = TsallisINF(0, bounds=UNIT, rng=0)
+    lost = selector.ask()
+    for _ in range(5):
+        selector.tell(selector.ask(), 1.0)
+    assert (selector.counts.tolist(), selector.n_told, selector.open) == ([0], 5, (lost,))
+    selector.cancel(lost)
+    assert (selector.counts.tolist(), selector.n_told, selector.open) == ([5], 5, ())
+
+
+def test_a_source_dropped_while_its_episode_is_open_stays_out_when_that_is_told(rng):
+    selector, late = Exp3Transfer(2, 1000, bounds=UNIT, check_every=1, beta=1.0, rng=rng), None
+    while selector.active[0]:
+        episode = selector.ask()
+        if episode.arm != 0:
+            selector.tell(episode, (0.0, 1.0, 0.5)[episode.arm])
+            continue
+        if late is not None:
+            selector.tell(late, 0.0)
+        late = episode
+    assert late in selector.open
+    before = selector.probabilities
+    selector.tell(late, 1.0)
+    assert selector._arms[layout.WEIGHT, 0] == 0.0
+    assert selector.probabilities.tolist() == before.tolist()
+
+
+@every_selector
+def test_twenty_threads_may_share_a_selector(cls):
+    selector, errors = cls(3, 4000, bounds=UNIT, rng=0), []
+
+    def robot(seed):
+        rng = np.random.default_rng(seed)
+        try:
+            for _ in range(100):
+                episode = selector.ask()
+                if rng.random() < 0.05:
+                    selector.cancel(episode)
+                else:
+                    selector.tell(episode, float(rng.random()))
+        except Exception as error:
+            errors.append(error)
+
+    robots = [threading.Thread(target=robot, args=(seed,)) for seed in range(20)]
+    for thread in robots:
+        thread.start()
+    for thread in robots:
+        thread.join()
+    assert errors == []
+    assert selector.n_asked == 2000
+    assert selector.open == ()
+    assert selector.counts.sum() == selector.n_told <= 2000
+    assert selector.probabilities.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state.update(open=7),
+        lambda state: state["open"].append(state["open"][0]),
+        lambda state: state["open"].pop(),
+        lambda state: state["open"][0].__setitem__(0, 99),
+        lambda state: state["open"][0].__setitem__(1, 9),
+        lambda state: state["open"][0].__setitem__(1, 0.5),
+        lambda state: state["open"][0].__setitem__(2, math.inf),
+        lambda state: state["open"][0].__setitem__(2, "1"),
+        lambda state: state["open"][0].__setitem__(3, 1.5),
+        lambda state: state["open"][0].__setitem__(4, [1.0, 0.0]),
+        lambda state: state["open"][0].__setitem__(4, [0.5, 0.5, 0.5, 0.5]),
+        lambda state: state["open"][0].__setitem__(4, [2.0, -1.0, 0.0, 0.0]),
+        lambda state: state["open"][0].pop(),
+        lambda state: state["open"].__setitem__(0, {}),
+        lambda state: state.update(most_open=1),
+        lambda state: state.update(most_open=None),
+        lambda state: state.update(seed=-1),
+        lambda state: state["memory"].__setitem__(layout.ASKED, 1.0),
+        lambda state: state["arms"][layout.OPEN].__setitem__(0, 7.0),
+    ],
+)
+def test_a_damaged_list_of_open_episodes_is_refused(damage, rng):
+    selector = TsallisINF(3, bounds=UNIT, rng=rng)
+    for _ in range(6):
+        selector.tell(selector.ask(), 0.5)
+    for _ in range(3):
+        selector.ask()
+    state = selector.to_dict()
+    assert TsallisINF.from_dict(json.loads(json.dumps(state))).to_dict() == state
+    state = json.loads(json.dumps(state))
+    damage(state)
+    with pytest.raises(InvalidInputError, match=r"TsallisINF\.from_dict"):
+        TsallisINF.from_dict(state)
+
+
+# what delay costs
+
+
+def test_the_price_of_delay_is_stated_and_grows_with_the_episodes_open_at_once():
+    exp3 = Exp3Transfer(3, 10_000, bounds=(0, 2), elimination="none", rng=0)
+    alone, twenty = exp3.regret_guarantee(), exp3.regret_guarantee(at_once=20)
+    added = 2 * 19 * (math.e - 1) ** 2 * exp3.beta / 4
+    assert twenty.to_learner - alone.to_learner == pytest.approx(added)
+    assert twenty.to_each_source == twenty.to_best_source == twenty.to_learner
+    assert f"{added:.4g} is for episodes open at once" in twenty.statement
+    assert "at most 20 open at once" in twenty.statement
+    assert "at once" not in alone.statement
+    dropping = Exp3Transfer(3, 10_000, bounds=(0, 2), elimination="anytime", rng=0)
+    more = dropping.regret_guarantee(at_once=20).to_learner - dropping.regret_guarantee().to_learner
+    assert more == pytest.approx(added + 2 * 19 * (math.e - 1) * 3 / 10_000)
+    weights = TsallisINF(3, 10_000, bounds=UNIT, estimator="importance-weighted", rng=0)
+    added = weights.regret_guarantee(at_once=3).to_learner - weights.regret_guarantee().to_learner
+    assert added == pytest.approx(4 * 2 / 100)
+    reduced = TsallisINF(3, 10_000, bounds=UNIT, rng=0).regret_guarantee(at_once=3)
+    assert (reduced.to_learner, reduced.to_each_source, reduced.to_best_source) == (None, None, None)
+    assert "Nothing is proven with up to 3 episodes open at once" in reduced.statement
+    balanced = RegretBalancing(3, 10_000, bounds=UNIT, rng=0).regret_guarantee(at_once=3).statement
+    assert "more than one of its own episodes is open at once" in balanced
+
+
+def test_a_guarantee_counts_as_many_at_once_as_there_were(rng):
+    selector = Exp3Transfer(3, 100, bounds=UNIT, beta=0.001, elimination="none", rng=rng)
+    for episode in [selector.ask() for _ in range(7)]:
+        selector.tell(episode, 0.5)
+    resumed = Exp3Transfer.from_dict(json.loads(json.dumps(selector.to_dict())))
+    for each in (selector, resumed):
+        assert each.regret_guarantee() == each.regret_guarantee(at_once=7)
+        for wrong in (6, 0, 2.5, "7"):
+            with pytest.raises(InvalidInputError, match=r"exp3-transfer\.regret_guarantee: at_once is "):
+                each.regret_guarantee(at_once=wrong)
+
+
+def adversary(T, n_arms, rng):
+    """Payoffs by episode and arm: who is best changes half-way."""
+    levels = np.where(np.arange(T)[:, None] < T // 2, np.linspace(0.2, 0.8, n_arms), np.linspace(0.9, 0.1, n_arms))
+    return (rng.random((T, n_arms)) < levels).astype(float)
+
+
+@pytest.mark.parametrize("kind", ["exp3", "tsallis, weights alone"])
+def test_the_loss_with_delays_stays_below_what_is_proven(kind, seed):
+    """In expectation over 30 runs: the mean loss to every arm, plus four standard errors, is below the bound."""
+    T, most, losses = 2000, 5, []
+    for run in range(30):
+        rng = np.random.default_rng([seed, run])
+        payoffs, opened, earned = adversary(T, 3, rng), [], 0.0
+        options = {"elimination": "none"} if kind == "exp3" else {"estimator": "importance-weighted"}
+        cls = Exp3Transfer if kind == "exp3" else TsallisINF
+        selector = cls(2, T, bounds=UNIT, rng=rng, **options)
+        for t in range(T):
+            opened.append(selector.ask())
+            earned += payoffs[t, opened[-1].arm]
+            if len(opened) == most:
+                episode = opened.pop(int(rng.integers(most)))
+                selector.tell(episode, float(payoffs[episode.number, episode.arm]))
+        losses.append((payoffs.sum(axis=0) - earned) / T)
+    worst = (np.mean(losses, axis=0) + 4 * np.std(losses, axis=0) / math.sqrt(30)).max()
+    assert worst <= selector.regret_guarantee(at_once=most).to_each_source
+
+
+@pytest.mark.parametrize("most", [2, 20])
+def test_the_learners_account_is_never_overdrawn_however_late_it_is_told(most, seed):
+    """Its own episodes, open ones counted as worth nothing, are at most kappa sqrt(t) + 1 behind at each ask."""
+    rng = np.random.default_rng(seed)
+    selector, own, opened, means = RegretBalancing(2, bounds=UNIT, rng=seed), [], [], (0.9, 0.3, 0.1)
+    for t in range(1, 1500):
+        best = np.nanmax([*selector.mean_returns[:2], 0.0]) if selector.counts[:2].any() else 0.0
+        episode = selector.ask()
+        opened.append(episode)
+        if episode.arm == 2:
+            own.append(episode.number)
+            earned = selector.counts[2] * (selector.mean_returns[2] if selector.counts[2] else 0.0)
+            assert len(own) * best - earned <= selector.kappa * math.sqrt(t) + 1.0 + 1e-9
+        if len(opened) == most:
+            late = opened.pop(int(rng.integers(most)))
+            selector.tell(late, float(rng.random() < means[late.arm]))
+    assert own
+
+
+def test_an_episode_is_a_pair_that_reads_well():
+    assert repr(Episode(2, 17)) == "Episode(arm=2, number=17)"
+    assert Episode(*json.loads(json.dumps(Episode(2, 17)))) == Episode(2, 17)
+
+
+def test_a_fleet_that_starts_at_once_does_not_all_go_to_the_learner():
+    """Nothing is measured yet: the learner may be kappa sqrt(t) + 1 episodes ahead of what it has shown, no more."""
+    selector = RegretBalancing(3, bounds=UNIT, rng=0)
+    arms = [selector.ask().arm for _ in range(20)]
+    assert 1 <= arms.count(3) <= selector.kappa * math.sqrt(20) + 1
