@@ -34,12 +34,12 @@ def three_groups(rng: np.random.Generator) -> np.ndarray:
 def test_the_gradient_is_that_of_the_cost(rng):
     for directed, paired in ((False, True), (True, True), (True, False)):
         question = Question(episodes=100, span=1.0, directed=directed)
-        U = rng.random((7, 7)) + 0.9 * np.eye(7)
+        U = rng.random((7, 7)) + (0.5 if paired else 0.9) * np.eye(7)  # some are beaten by others' policies
         labels = np.array([0, 0, 1, 1, 1, 2, 2], np.int32)
         distance = policy_distance(U, directed=directed, paired=paired)
         cost = clustering_cost(distance, labels, episodes=100, span=1.0, directed=directed)
         slopes = gradient(
-            question.about("test", distance), U, paired, labels, representatives(distance, labels, directed)
+            question.about("test", distance), U, U.argmax(axis=1), labels, representatives(distance, labels, directed)
         )
         assert (slopes != 0).any()
         for i, j in np.ndindex(7, 7):
@@ -118,20 +118,24 @@ def test_episodes_go_to_the_doubtful_pair_and_every_entry_has_its_turn(rng):
 
 def test_a_wide_interval_claims_the_task_that_widens_it(rng):
     U = three_groups(rng)
-    clustering = Clustering.from_labels(policy_distance(U), np.arange(9) // 3)
+    clustering = Clustering.from_labels(policy_distance(U, paired=True), np.arange(9) // 3)
     allocation = Allocation(Question(n_clusters=3), rng, claim=np.full((9, 9), 1 / 81))
     low, high = np.zeros(9), np.full(9, 0.0)
     high[4] = 0.5
-    allocation.look_at_width(clustering, low, high)
+    ahead = np.zeros((9, 9))
+    allocation.look_at_width(clustering, low, high, ahead)
     middle = clustering.representatives[1]
     assert allocation.claim.sum() == pytest.approx(2.0)
     assert allocation.claim[4, middle] > 0.4
     assert allocation.claim[middle, 4] > 0.4
+    ahead[4, 8] = 0.1  # may be the best policy of task 4
+    allocation.look_at_width(clustering, low, high, ahead)
+    assert allocation.claim[4, 8] > 0.4
 
 
 def test_a_quick_search_finds_plain_groups(rng):
     U = three_groups(rng)
-    distance = policy_distance(U)
+    distance = policy_distance(U, paired=True)
     for question in (Question(100, 1.0), Question(n_clusters=3), Question(max_radius=0.2)):
         labels = quick_labels(question.about("test", distance), [], rng, 2, 5_000)
         assert labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]

@@ -33,7 +33,7 @@ def test_the_reference_is_the_best_of_the_row_whoever_has_it(rng):
 def test_policies_in_another_order_than_the_tasks_are_no_pairs():
     """Three tasks, their policies in another order: by pairs, nothing would seem to be lost where 10 is."""
     U = np.array([[0.0, 10.0, 0.0], [0.0, 0.0, 10.0], [10.0, 0.0, 0.0]])
-    with pytest.raises(InvalidInputError, match="policy_distance: paired is not said.*True if.*directed=True"):
+    with pytest.raises(InvalidInputError, match=r"policy_distance: paired is not said.*True if.*directed=True"):
         policy_distance(U)
     with pytest.raises(InvalidInputError, match="policy_distance: paired is False, must be True if"):
         policy_distance(U, paired=False)
@@ -51,8 +51,8 @@ def test_only_the_very_array_knows_that_it_is_paired():
     assert policy_distance(U).shape == (12, 12)
     others = [
         U[::-1], U[:, ::-1], U[:3, :3], U[:], U.copy(), copy.deepcopy(U), U.T, U + 0.0, 2 * U, -U, np.asarray(U),
-        np.array(U), U.astype(float), U.reshape(12, 12), np.sort(U), pickle.loads(pickle.dumps(U)), U.view(), U.tolist(),
-        np.take(U, range(12), axis=1), np.concatenate([U]), cross_values(tasks, [solve(task) for task in tasks]),
+        np.array(U), U.astype(float), U.reshape(12, 12), np.sort(U), pickle.loads(pickle.dumps(U)), U.view(),
+        U.tolist(), np.take(U, range(12), axis=1), np.concatenate([U]), cross_values(tasks, [solve(task) for task in tasks]),
     ]  # fmt: skip
     for other in others:
         assert not getattr(other, "paired", False)

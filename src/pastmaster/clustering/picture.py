@@ -84,8 +84,7 @@ def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
 
 def _edges(clustering: Clustering) -> FloatArray:
     """Where cells meet, in rows ordered by cell."""
-    edges: FloatArray = np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5
-    return edges
+    return np.asarray(np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5, np.float64)
 
 
 def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:

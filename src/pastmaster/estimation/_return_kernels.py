@@ -76,6 +76,47 @@ def half_means(returns, first, pivot, crossed, out):
 
 
 @kernel
+def own_margins(returns, first, exact, z, out):
+    """Into out [3, N, N]: what policy j must be ahead of task i's own to be taken for better, in units of a return.
+
+    z standard errors of the mean difference over even, odd and all common episodes; infinite with fewer than two. To
+    the squares of an entry one is added, their mean over the row: few equal differences prove nothing.
+    """
+    n_tasks = out.shape[1]
+    for i in range(n_tasks):
+        for part in range(3):
+            pooled, known = 0.0, 0
+            for j in range(n_tasks):
+                squares, n = own_difference(returns, first, exact, i, j, part)
+                if n >= 2:
+                    pooled += squares / n
+                    known += 1
+            for j in range(n_tasks):
+                squares, n = own_difference(returns, first, exact, i, j, part)
+                certain = exact[i, i] and exact[i, j]
+                out[part, i, j] = z * np.sqrt((squares + pooled / known) / n) / np.sqrt(n) if n >= 2 else np.inf
+                if certain or i == j:
+                    out[part, i, j] = 0.0
+
+
+@kernel
+def own_difference(returns, first, exact, i, j, part):
+    """The squares about their mean of what policy j earned more than task i's own, over even, odd or all episodes."""
+    n_columns = exact.shape[1]
+    x, own = entry(returns, first, np.arange(n_columns), i, j, n_columns)
+    length = len(own) if exact[i, j] else len(x) if exact[i, i] else min(len(x), len(own))
+    begin, step = (part, 2) if part < 2 else (0, 1)
+    n, mean, squares = 0, 0.0, 0.0
+    for k in range(begin, length, step):
+        difference = x[0 if exact[i, j] else k] - own[0 if exact[i, i] else k]
+        n += 1
+        rest = difference - mean
+        mean += rest / n
+        squares += rest * (difference - mean)
+    return squares, n
+
+
+@kernel
 def spreads(returns, first, pivot, beta, spread):
     """Into beta and spread [N, M]: slopes, and the sum of squares of X_j - beta X_p about its mean (pivot: of X_p)."""
     n_rows, n_columns = beta.shape

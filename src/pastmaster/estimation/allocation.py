@@ -28,8 +28,7 @@ from pastmaster.clustering import Chain, Clustering, Question
 from pastmaster.clustering.programs import covering_labels
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.clustering.restarts import Search
-from pastmaster.estimation.returns import Returns
-from pastmaster.values import policy_distance
+from pastmaster.estimation.returns import Returns, reference
 
 DRAWS = 16
 DRAWN, INCUMBENT = (2, 5_000), (8, 20_000)  # walks and their steps: of the search in a draw, and for the incumbent
@@ -65,28 +64,31 @@ class Allocation:
         own, deciding, agreed = np.zeros(beta.shape), np.zeros(beta.shape), 0
         kept = DistanceProblem(returns.distance(directed), self.question).cells(incumbent).representatives
         self.met = []
+        margins = returns.margins
+        best = None if margins is None else reference(returns.mean, margins[2])
         for U in returns.resample(DRAWS, self.rng):
-            distance = sealed(policy_distance(U, directed=directed, paired=returns.paired))
-            problem = DistanceProblem(distance, self.question)
+            columns = U.argmax(axis=1) if best is None else best
+            problem = DistanceProblem(drawn_distance(U, columns, directed), self.question)
             labels = quick_labels(problem, [incumbent], self.rng, *DRAWN)
             self.met.append(labels)
-            mine = gradient(problem, U, returns.paired, incumbent, kept)
+            mine = gradient(problem, U, columns, incumbent, kept)
             own += parts(carried(mine, beta, pivot) * error)
             stays = problem.objective(incumbent)
             gain = stays - problem.objective(labels)
             if gain <= ALIKE * stays:
                 agreed += 1
                 continue
-            other = gradient(problem, U, returns.paired, labels, problem.cells(labels).representatives)
+            other = gradient(problem, U, columns, labels, problem.cells(labels).representatives)
             deciding += gain * parts(carried(other - mine, beta, pivot) * error)
         self.agreement = agreed / DRAWS
         claim = _together(own, deciding)
         self.claim = claim if self.claim is None else KEPT * self.claim + claim
 
-    def look_at_width(self, clustering: Clustering, low: FloatArray, high: FloatArray) -> None:
+    def look_at_width(self, clustering: Clustering, low: FloatArray, high: FloatArray, ahead: FloatArray) -> None:
         """Add claims for what keeps the interval of a cost wide, as much as there are: low and high [N] are its ends.
 
-        A task whose distance to its representative may be larger than its cell's radius must be.
+        A task whose distance to its representative may be larger than its cell's radius claims, for that entry and
+        for policies that may be its best, by how far they may be ``ahead`` [N, M] of what is surely earned.
         """
         assert self.claim is not None
         labels, extra = clustering.labels, np.zeros(self.claim.shape)
@@ -94,6 +96,7 @@ class Allocation:
         np.maximum.at(radius, labels, low)
         share = np.bincount(labels)[labels] * np.maximum(0.0, high - radius[labels])
         tasks, policies = np.arange(len(labels)), clustering.representatives[labels]
+        extra += share[:, None] * ahead / np.maximum(ahead.sum(axis=1, keepdims=True), 1e-300)
         np.add.at(extra, (tasks, policies), share)
         if not clustering.directed:
             np.add.at(extra, (policies, tasks), share)
@@ -162,10 +165,15 @@ def quick_labels(
     return min(tried, key=lambda pair: pair[1])[0]
 
 
-def gradient(problem: DistanceProblem, U: FloatArray, paired: bool, labels: IntArray, kept: LongArray) -> FloatArray:
+def drawn_distance(U: FloatArray, best: LongArray, directed: bool) -> FloatArray:
+    """The distances by a U whose rows' best columns are taken to be these [N]."""
+    regret = np.maximum(0.0, U[np.arange(len(U)), best][:, None] - U)
+    return sealed(regret if directed else np.maximum(regret, regret.T))
+
+
+def gradient(problem: DistanceProblem, U: FloatArray, best: LongArray, labels: IntArray, kept: LongArray) -> FloatArray:
     """d mean radius / d U [N, M]: a cell's radius is a regret, that of the member worst off under its policy."""
     slopes, rows, distance = np.zeros(U.shape), np.arange(len(U)), problem.distance
-    best = rows if paired else U.argmax(axis=1)
     regret = U[rows, best][:, None] - U
     for cell, policy in enumerate(kept.tolist()):
         members = np.flatnonzero(labels == cell)

@@ -18,20 +18,22 @@ import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import IntArray, LongArray, sealed
-from pastmaster.checks import chosen, listed, whole, within
+from pastmaster.checks import chosen, flag, listed, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
-from pastmaster.estimation.intervals import entry_limits
+from pastmaster.estimation.intervals import ahead_of_best, entry_limits
 from pastmaster.estimation.means import certain_values, fitting_policy, is_certain
 from pastmaster.estimation.ranges import CALLER, Ranges
 from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interval, kept_distances
 from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.runner import EpisodeRunner
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, seeded
 from pastmaster.policies import Policy, as_policy
-from pastmaster.tasks import Task
+from pastmaster.solving import solve
+from pastmaster.tasks import TabularMDP, Task
+from pastmaster.values import CrossValues
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent
@@ -40,8 +42,8 @@ SEARCHED = ("restarts", "iterations")
 
 
 def estimate_cross_values(
-    tasks: Iterable[Task], policies: Iterable[Any], *, rng: np.random.Generator, budget: int,
-    clustering: Mapping[str, Any] | None = None, allocation: Literal["sequential", "uniform"] = "sequential",
+    tasks: Iterable[Task], policies: Iterable[Any] | None = None, *, budget: int, rng: Rng = None,
+    clustering: Mapping[str, Any] | None = None, allocation: Literal["sequential", "uniform"] | None = None,
     precision: float | None = None, confidence: float = 0.95, paired: bool | None = None,
     bounds: tuple[float, float] | None = None, n_jobs: int = 1, backend: str | None = None,
     save: str | Path | None = None, progress: bool = False,
@@ -51,20 +53,24 @@ def estimate_cross_values(
     Parameters
     ----------
     tasks, policies
-        N tasks with a horizon and M policies, anything ``as_policy`` takes. In a deterministic ``TabularMDP`` with one
-        start a table of actions is valued exactly, and counted as one episode.
-    rng, budget : numpy.random.Generator, int
-        The chances, and the most episodes in all.
+        N tasks with a horizon and M policies, anything ``as_policy`` takes; by default the optimal policies of tasks
+        that have a model. In a deterministic ``TabularMDP`` with one start a table of actions is valued exactly, and
+        counted as one episode.
+    budget : int
+        The most episodes in all.
+    rng : int, numpy.random.Generator, optional
+        A seed or a generator; by default a fresh seed, which the result tells.
     clustering, allocation : mapping, {"sequential", "uniform"}
         What the estimate is for, as options of ``search_clusterings``: episodes, span (by default that of the bounds),
-        directed, n_clusters, max_radius; restarts and iterations for the final search. Episodes go where they can
-        change that clustering, or to all entries alike.
+        directed, n_clusters, max_radius; restarts and iterations for the final search. With "sequential", the default
+        if there is one, episodes go where they can change that clustering; with "uniform" to all entries alike.
     precision : float, optional
         Stop when the cost of the clustering (without one: every entry of U) is known to +- precision.
     confidence : float
         Of each entry's interval and of the interval of the cost. Both hold whenever one stops.
     paired : bool, optional
-        Whether policy j is task j's own; by default where U is square (see ``policy_distance``).
+        Whether policy j is task j's own; by default only where ``policies`` are not given. A clustering by symmetric
+        distances needs it (see ``policy_distance``).
     bounds : (float, float), optional
         Bounds on a return in all tasks; by default those each task knows, else twice the range seen so far, and then
         nothing is guaranteed, which the result says.
@@ -85,18 +91,30 @@ def estimate_cross_values(
     --------
     >>> from pastmaster import TabularMDP
     >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
-    >>> rng = np.random.default_rng(0)
-    >>> estimate_cross_values([task], [[0, 0], [1, 1]], rng=rng, budget=2, allocation="uniform").mean
+    >>> estimate_cross_values([task], [[0, 0], [1, 1]], budget=2, rng=0).mean
     array([[1.  , 1.75]])
     """
-    rng, tasks, columns = checked_rng(CALLER, rng), _checked_tasks(tasks), _checked_columns(policies)
-    returns = _exact_returns(tasks, columns, paired)
+    (generator, seed), tasks = seeded(CALLER, rng), _checked_tasks(tasks)
+    own = policies is None
+    columns = _own_policies(tasks) if own else _checked_columns(policies)
+    returns = _exact_returns(tasks, columns, own if paired is None else flag(CALLER, "paired", paired))
     aim = {"budget": budget, "allocation": allocation, "precision": precision, "confidence": confidence}
-    estimation = _Estimation(returns, Ranges(tasks, bounds), rng.spawn(1)[0], clustering, **aim)
-    seeds = rng.integers(2**63, size=len(tasks)).tolist()
+    estimation = _Estimation(returns, Ranges(tasks, bounds), generator.spawn(1)[0], clustering, **aim)
+    seeds = generator.integers(2**63, size=len(tasks)).tolist()
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
-        return estimation.run(runner)
+        return replace(estimation.run(runner), seed=seed, tasks=tuple(task.name for task in tasks))
+
+
+def _own_policies(tasks: list[Task]) -> list[Policy]:
+    """The optimal policies of tasks that have a model."""
+    models = [task if isinstance(task, TabularMDP) else task.table for task in tasks]
+    if None in models:
+        i = models.index(None)
+        raise InvalidInputError(
+            f"{CALLER}: policies is None, must be given: tasks[{i}] ({tasks[i].name}) has no model to solve"
+        )
+    return [solve(model) for model in models if model is not None]
 
 
 def _checked_tasks(tasks: Any) -> list[Task]:
@@ -118,20 +136,26 @@ def _checked_columns(policies: Any) -> list[Policy]:
     return found
 
 
-def _exact_returns(tasks: list[Task], columns: list[Policy], paired: bool | None) -> Returns:
+def _exact_returns(tasks: list[Task], columns: list[Policy], paired: bool) -> Returns:
     """No episodes yet, but the values of entries whose episodes are all the same; tables are checked to fit."""
-    square = len(tasks) == len(columns)
-    if paired and not square:
+    if paired and len(tasks) != len(columns):
         raise InvalidInputError(f"{CALLER}: paired is True, must be False: {len(tasks)} tasks, {len(columns)} policies")
     for (i, task), (j, column) in product(enumerate(tasks), enumerate(columns)):
         fitting_policy(column, task, f"{CALLER}: in tasks[{i}] policies[{j}]")
     exact = np.array([[is_certain(task, column) for column in columns] for task in tasks])
-    returns = Returns(exact, square if paired is None else paired)
+    returns = Returns(exact, paired)
     for i, task in enumerate(tasks):
         some = np.flatnonzero(exact[i]).tolist()
         for j, value in zip(some, certain_values(task, [columns[j] for j in some]), strict=True):
             returns.add(i, j, np.array([value]))
     return returns
+
+
+def _sealed_values(returns: Returns) -> CrossValues:
+    """The mean returns, read-only."""
+    U = CrossValues(returns.mean, paired=returns.paired)
+    U.setflags(write=False)
+    return U
 
 
 def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str, Any]]:
@@ -148,8 +172,8 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
     n_tasks, n_policies = returns.exact.shape
     if not question.directed and not returns.paired:
         raise InvalidInputError(
-            f"{CALLER}: clustering is of symmetric distances, must have 'directed': True: "
-            f"the {n_policies} policies are not the {n_tasks} tasks' own"
+            f"{CALLER}: clustering is of symmetric distances, must have 'directed': True, or say paired=True if policy "
+            f"j is task j's own: the {n_policies} policies are not known to be the {n_tasks} tasks' own"
         )
     place = f"{CALLER}: clustering"
     question.check_asked(place)
@@ -165,6 +189,8 @@ class _Estimation:
         self, returns: Returns, ranges: Ranges, rng: np.random.Generator, clustering: Any, *, budget: Any,
         allocation: Any, precision: Any, confidence: Any,
     ) -> None:  # fmt: skip
+        if allocation is None:
+            allocation = "uniform" if clustering is None else "sequential"
         self.sequential = chosen(CALLER, "allocation", allocation, ("sequential", "uniform")) == "sequential"
         if self.sequential and clustering is None:
             raise InvalidInputError(
@@ -217,7 +243,8 @@ class _Estimation:
         self.sampler.look(self.returns, self.labels)
         if self.precision is not None:
             made = self._made(self.labels)
-            self.sampler.look_at_width(made, *kept_distances(self.returns, self.bounds, made, self.alpha))
+            ahead = ahead_of_best(*entry_limits(self.returns, self.bounds, self.alpha / self.returns.counts.size))
+            self.sampler.look_at_width(made, *kept_distances(self.returns, self.bounds, made, self.alpha), ahead)
         return self.sampler.plan(self.returns, size)
 
     @property
@@ -266,7 +293,7 @@ class _Estimation:
             self.sampler.look(returns, found.labels)
             agreement = self.sampler.agreement
         return CrossValueEstimate(
-            mean=sealed(returns.mean), low=sealed(low), high=sealed(high), episodes=sealed(returns.counts.copy()),
+            mean=_sealed_values(returns), low=sealed(low), high=sealed(high), episodes=sealed(returns.counts.copy()),
             confidence=self.confidence, bounds=sealed(bounds), bounds_from=self.ranges.sources, stopped=stopped,
             paired=returns.paired, clustering=found, cost_interval=interval, agreement=agreement,
             rounds=tuple(self.rounds), question=None if self.sampler is None else self.question, returns=returns,

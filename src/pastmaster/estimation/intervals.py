@@ -60,33 +60,60 @@ def joint_distances(
 
     At once for all distances there are, not only those asked for: these may be chosen by looking. By Bonferroni every
     interval has its part of alpha: one to an entry of U, and where policies are the tasks' own one more to every
-    regret, from the differences of returns in episodes begun from the same seeds, which is the better one where
-    policies earn alike. A regret's interval is what is common to both.
+    difference to the own one, from returns in episodes begun from the same seeds, which is the better one where
+    policies earn alike. With l_k <= U[i, k] - U[i, i] <= h_k from both, the regret of j, max_k U[i, k] - U[i, j], is in
+
+        max_k l_k - h_j  ..  max(0, max_{k != j} h_k - l_j),    likewise from the intervals of U itself,
+
+    and in what is common to both.
     """
     level = alpha / (returns.counts.size * (2 if returns.paired else 1))
-    entries = entry_limits(returns, bounds, level)
-    low, high = _regrets(returns, bounds, level, entries, *pairs)
+    low, high = entry_limits(returns, bounds, level)
+    ends = [_regrets(low, high, *pairs)]
+    back = [_regrets(low, high, *pairs[::-1])] if not directed else []
+    if returns.paired:
+        ahead = _ahead_of_own(returns, bounds, level, low, high)
+        ends.append(_regrets(*ahead, *pairs))
+        back += [_regrets(*ahead, *pairs[::-1])] if not directed else []
+    least, most = _common(ends)
     if directed:
-        return low, high
-    back_low, back_high = _regrets(returns, bounds, level, entries, *pairs[::-1])
-    return np.maximum(low, back_low), np.maximum(high, back_high)
+        return least, most
+    back_least, back_most = _common(back)
+    return np.maximum(least, back_least), np.maximum(most, back_most)
 
 
-def _regrets(
-    returns: Returns, bounds: FloatArray, level: float, entries: tuple[FloatArray, FloatArray], rows: LongArray,
-    columns: LongArray,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Ends of the regrets of these pairs."""
-    low, high = entries
-    if not returns.paired:
-        least = low.max(axis=1)[rows] - high[rows, columns]
-        return np.maximum(0.0, least), np.maximum(0.0, high.max(axis=1)[rows] - low[rows, columns])
-    differences = [returns.differences(i, i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
+def _regrets(low: FloatArray, high: FloatArray, rows: LongArray, columns: LongArray) -> tuple[FloatArray, FloatArray]:
+    """Ends of the regrets of these pairs, from ends [N, M] for every entry."""
+    others = high[rows]
+    others[np.arange(len(rows)), columns] = -np.inf
+    most = np.maximum(0.0, others.max(axis=1) - low[rows, columns])
+    return np.maximum(0.0, low.max(axis=1)[rows] - high[rows, columns]), most
+
+
+def _ahead_of_own(
+    returns: Returns, bounds: FloatArray, level: float, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Ends [N, N] for what each policy earns more than the task's own."""
+    n = len(low)
+    differences = [returns.differences(i, j, i) for i in range(n) for j in range(n)]
     first = np.concatenate([[0], np.cumsum([len(part) for part in differences])])
-    span = (bounds[:, 1] - bounds[:, 0])[rows]
-    together = mean_limits(np.concatenate([np.empty(0), *differences]), first, -span, span, level)
-    least = np.maximum(together[:, 0], low[rows, rows] - high[rows, columns])
-    most = np.minimum(together[:, 1], high[rows, rows] - low[rows, columns])
-    alike = rows == columns
-    least[alike] = most[alike] = 0.0
-    return np.maximum(0.0, least), np.maximum(0.0, np.maximum(least, most))
+    span = np.repeat(bounds[:, 1] - bounds[:, 0], n)
+    together = mean_limits(np.concatenate(differences), first, -span, span, level).reshape(n, n, 2)
+    own = np.arange(n)
+    least = np.maximum(together[..., 0], low - high[own, own][:, None])
+    most = np.minimum(together[..., 1], high - low[own, own][:, None])
+    least[own, own] = most[own, own] = 0.0
+    return least, np.maximum(least, most)
+
+
+def _common(ends: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """What several intervals have in common; where they have nothing, one of them is wrong, and the lower end is."""
+    least, most = (np.stack(side) for side in zip(*ends, strict=True))
+    lowest: FloatArray = least.max(axis=0)
+    return lowest, np.maximum(lowest, most.min(axis=0))
+
+
+def ahead_of_best(low: FloatArray, high: FloatArray) -> FloatArray:
+    """How far each entry of U may be above what the best of its row surely is [N, M]; 0 for that one."""
+    sure = low.max(axis=1, keepdims=True)
+    return np.where(low == sure, 0.0, np.maximum(0.0, high - sure))

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pastmaster.estimation.result import CrossValueEstimate
 
 
+MOST_NAMES = 40  # tasks that are all named
+LONGEST_NAME = 24
+
+
 def draw(estimate: CrossValueEstimate) -> Figure:
     """Three heat maps side by side."""
     figure, panels = figures.new_figure(16.2, 6.0, ncols=3)
@@ -25,8 +29,10 @@ def draw(estimate: CrossValueEstimate) -> Figure:
     )
     for axes, (values, title, scale, colours) in zip(panels, panel_texts, strict=True):
         figures.matrix(axes, values, title=title, rows="task", columns="policy", scale=scale, colours=colours)
+        if any(estimate.tasks) and len(estimate.tasks) <= MOST_NAMES:
+            axes.set_yticks(range(len(estimate.tasks)), [name[:LONGEST_NAME] for name in estimate.tasks], fontsize=8)
     _plain_numbers(panels[2])
-    words = repr(estimate).removeprefix("CrossValueEstimate(").removesuffix(")")
+    words = str(estimate).removeprefix("CrossValueEstimate(").removesuffix(")")
     figure.suptitle(words.replace("; ", "\n"), fontsize=10)
     return figure
 

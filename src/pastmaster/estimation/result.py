@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import chosen
+from pastmaster.checks import called_as, chosen
 from pastmaster.clustering import Clustering, Question
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
 from pastmaster.estimation.returns import Returns
-from pastmaster.values import policy_distance
+from pastmaster.tables import frame, html_table, one_line
+from pastmaster.values import CrossValues, policy_distance
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -59,18 +61,21 @@ class CrossValueEstimate:
         The share of resampled U under which no cheaper clustering was found.
     rounds, returns, paired
         How the clustering changed, the return of every episode, and whether policy j is task j's own.
+    seed : int or None
+        ``rng=seed`` gives the same estimate; None where a generator was given.
+    tasks : tuple of str
+        The names of the tasks.
 
     Examples
     --------
     >>> from pastmaster import TabularMDP, estimate_cross_values
     >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
-    >>> rng = np.random.default_rng(0)
-    >>> found = estimate_cross_values([task], [[0, 0], [1, 1]], rng=rng, budget=2, allocation="uniform")
+    >>> found = estimate_cross_values([task], [[0, 0], [1, 1]], budget=2, rng=0)
     >>> found.distance()
     array([[0.75, 0.  ]])
     """
 
-    mean: FloatArray
+    mean: CrossValues
     low: FloatArray
     high: FloatArray
     episodes: LongArray
@@ -85,6 +90,8 @@ class CrossValueEstimate:
     rounds: tuple[Round, ...]
     question: Question | None
     returns: Returns
+    seed: int | None = None
+    tasks: tuple[str, ...] = ()
 
     @property
     def guaranteed(self) -> bool:
@@ -112,7 +119,8 @@ class CrossValueEstimate:
         if directed is None:
             directed = self.clustering.directed if self.clustering is not None else not self.paired
         chosen("CrossValueEstimate.distance", "bias", bias, ("corrected", "plug-in"))
-        plugged = policy_distance(self.mean, directed=directed, paired=self.paired)  # refuses what cannot be
+        with called_as("CrossValueEstimate.distance"):
+            plugged = policy_distance(self.mean, directed=directed, paired=self.paired)  # refuses what cannot be
         return plugged if bias == "plug-in" else self.returns.distance(directed)
 
     def intervals(self, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -141,6 +149,15 @@ class CrossValueEstimate:
 
     def __repr__(self) -> str:
         n, m = self.mean.shape
+        found = "" if self.clustering is None else f"; {len(np.unique(self.clustering.representatives))} kept"
+        if self.cost_interval is not None:
+            found += f", cost in {self.cost_interval.low:.4g} .. {self.cost_interval.high:.4g}"
+        doubt = "" if self.guaranteed else "; intervals NOT guaranteed"
+        used = f"{self.episodes.sum():,} episodes"
+        return one_line(f"CrossValueEstimate({n} tasks x {m} policies, {used}{found}{doubt})")
+
+    def __str__(self) -> str:
+        n, m = self.mean.shape
         used = f"{self.episodes.sum():,} episodes ({self.episodes.min()} to {self.episodes.max()} per entry)"
         parts = [f"U of {n} tasks x {m} policies from {used}, stopped by {self.stopped}"]
         if self.clustering is not None and self.cost_interval is not None:
@@ -159,6 +176,25 @@ class CrossValueEstimate:
         sources = " and ".join(words[source] for source in sorted(set(self.bounds_from)))
         warning = "" if self.guaranteed else ": intervals that rest on a range seen are NOT guaranteed"
         return f"returns bounded in {lower:.4g} .. {upper:.4g}, {sources}{warning}"
+
+    def _names(self) -> list[str]:
+        return [name or str(i) for i, name in enumerate(self.tasks or [""] * len(self.mean))]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row to each task and policy, as a pandas DataFrame: mean, low, high and episodes."""
+        n, m = self.mean.shape
+        columns = {name: np.asarray(getattr(self, name)).ravel() for name in ("mean", "low", "high", "episodes")}
+        return frame({"task": np.repeat(self._names(), m), "policy": np.tile(np.arange(m), n)} | columns)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"task": name, "best policy": int(best), "mean return": float(self.mean[i, best])}
+            | {"low": float(self.low[i, best]), "high": float(self.high[i, best]), "episodes": int(total)}
+            for i, (name, best, total) in enumerate(
+                zip(self._names(), self.mean.argmax(axis=1), self.episodes.sum(axis=1), strict=True)
+            )
+        ]
+        return html_table(rows, str(self))
 
     def plot(self) -> Figure:
         """U, the widths of its intervals and the episodes used."""

@@ -4,7 +4,9 @@ Cross values are wanted for distances, and distances take maxima: max_k U[i, k] 
 two regrets. The maximum of noisy numbers is too large on average (Jensen): for two policies of equal worth whose
 returns are 0 or 1 with equal chance, one episode each, max(0, X_1 - X_2) is 0, 0, 0 or 1 with equal chance: a loss of
 1/4 is seen where there is none. So the largest is chosen in one half of the episodes and valued in the other (even and
-odd ones, the same for a row), both ways, and the two are averaged. Where the numbers of episodes were settled
+odd ones, the same for a row), both ways, and the two are averaged. Where policies are the tasks' own, a row's best is
+taken to be its own unless another is ahead by more than chance explains, so that the best of many is not chosen by
+luck. Where the numbers of episodes were settled
 beforehand the value is unbiased given the choice, and what is chosen is at most the largest: on average the result is
 never above the truth, and below it by as much as the choice may be wrong. Numbers that were settled by looking at
 returns, as sequential allocation does, add a bias of their own to every mean (an entry that looked bad early is looked
@@ -19,6 +21,7 @@ import numpy as np
 
 from pastmaster.arrays import BoolArray, FloatArray, LongArray, sealed
 from pastmaster.estimation import _return_kernels as kernels
+from pastmaster.values.distance import TIE
 
 PRIOR = 1.0  # how many episodes the pseudo-return of a resampled entry counts for, on average
 
@@ -77,7 +80,20 @@ class Returns:
 
     def distance(self, directed: bool) -> FloatArray:
         """The distances of ``policy_distance``, without the upward bias of maxima."""
-        return sealed(np.maximum(0.0, uncut_distance(self.halves, directed, self.paired)))
+        return sealed(np.maximum(0.0, uncut_distance(self.halves, directed, self.margins)))
+
+    @property
+    def margins(self) -> FloatArray | None:
+        """What a policy must be ahead of a task's own to be the reference instead, by halves and by all [3, N, N].
+
+        None where policies are not the tasks' own: the reference is then the one that looks best. Among M that are no
+        better one looks better by sqrt(2 ln M) standard errors, so that the margin is one more than that.
+        """
+        if not self.paired:
+            return None
+        out = np.empty((3, *self.counts.shape))
+        kernels.own_margins(*self.flat, self.exact, 1.0 + np.sqrt(2.0 * np.log(len(out[0]))), out)
+        return out
 
     @property
     def halves(self) -> FloatArray:
@@ -124,22 +140,32 @@ class Returns:
         return out
 
 
-def uncut_distance(halves: FloatArray, directed: bool, paired: bool) -> FloatArray:
+def uncut_distance(halves: FloatArray, directed: bool, margins: FloatArray | None) -> FloatArray:
     """Distances before they are cut at 0: on average at most the true ones, if no count was settled by looking."""
     choosing, valuing = halves
+    margin = (None, None) if margins is None else margins
     both = 0.5 * (
-        _chosen(choosing[0], valuing[1], directed, paired) + _chosen(choosing[1], valuing[0], directed, paired)
+        _chosen(choosing[0], valuing[1], directed, margin[0]) + _chosen(choosing[1], valuing[0], directed, margin[1])
     )
     if not directed:  # equal regrets of a pair may be valued either way: one of them for both
-        both = np.triu(both, 1)
-        both = both + both.T
+        both = np.triu(both) + np.triu(both, 1).T
     return both
 
 
-def _chosen(choosing: FloatArray, valuing: FloatArray, directed: bool, paired: bool) -> FloatArray:
+def reference(U: FloatArray, margin: FloatArray | None) -> LongArray:
+    """The column of each row's best [N]: the one that looks best, or the task's own unless one is ahead by more."""
+    if margin is None:
+        return np.asarray(U.argmax(axis=1))
+    own = np.diagonal(U)[:, None]
+    lead = U - own - margin
+    lead = np.where(lead > TIE * np.abs(own), lead, -np.inf)
+    np.fill_diagonal(lead, 0.0)
+    return np.asarray(lead.argmax(axis=1))
+
+
+def _chosen(choosing: FloatArray, valuing: FloatArray, directed: bool, margin: FloatArray | None) -> FloatArray:
     """Which term of the maxima is the largest by one U, and what it is by the other."""
-    rows = np.arange(len(choosing))
-    best = rows if paired else choosing.argmax(axis=1)
+    rows, best = np.arange(len(choosing)), reference(choosing, margin)
     regret = choosing[rows, best][:, None] - choosing
     value = valuing[rows, best][:, None] - valuing
     if not directed:
