@@ -35,8 +35,7 @@ def choose(arms, memory, settings, u):
 def record(arms, memory, settings, arm, episode_return, likelihood):
     """Learn from the latest episode; False, and nothing changed, if its return is outside the bounds and not clipped.
 
-    It is what ``learn``, ``count`` and ``review`` do one after the other. They are called on their own where several
-    episodes are open at once.
+    ``take`` does the same for an episode that was asked for before others.
     """
     x = payoff(memory, settings, episode_return)
     if np.isnan(x):
@@ -53,6 +52,32 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
     count(arms, settings, arm, x)
     review(arms, memory, settings)
     return True
+
+
+@kernel
+def ask(arms, memory, settings, u):
+    """``choose``, and the ``clock`` at that ask."""
+    arm = choose(arms, memory, settings, u)
+    return arm, clock(arms, memory, settings)
+
+
+@kernel
+def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, alone):
+    """Learn from an episode asked for with these probabilities at this ``clock``; returns its payoff, NaN if refused.
+
+    ``alone``: no other episode of the arm waits to be counted before or after it. Otherwise the payoffs that can now be
+    counted are still to be passed to ``count``, and then ``review`` called.
+    """
+    x = payoff(memory, settings, episode_return)
+    if not np.isnan(x):
+        for i in range(len(chances)):
+            arms[at.PROBABILITY, i] = chances[i]
+        learn(arms, memory, settings, arm, t, x, likelihood)
+        if alone:
+            arms[at.OPEN, arm] -= 1.0
+            count(arms, settings, arm, x)
+            review(arms, memory, settings)
+    return x
 
 
 @inlined

@@ -46,7 +46,7 @@ class Episode(NamedTuple):
     number: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Asked:
     """An episode asked for and not yet counted: as the selector stood at the ask, and its payoff once it is told."""
 
@@ -102,8 +102,7 @@ class Selector(ABC):
         """Open an episode: which arm to run next. Any number may be open at once, each is told or cancelled once."""
         with LOCK:
             number = self.n_asked
-            arm = int(kernels.choose(self._arms, self._memory, self._settings, self._rng.random()))
-            time = float(kernels.clock(self._arms, self._memory, self._settings))
+            arm, time = kernels.ask(self._arms, self._memory, self._settings, self._rng.random())
             self._keep(number, Asked(arm, time, self._arms[at.PROBABILITY].copy()))
             self._most_open = max(self._most_open, self._n_open)
             return Episode(arm, number)
@@ -129,18 +128,24 @@ class Selector(ABC):
             if not is_finite(value):
                 raise InvalidInputError(f"{self.name}.tell: the return is {value!r}, must be a finite number")
             shares = NOBODY if likelihood is None else self._checked_likelihood(asked, likelihood)
-            payoff = float(kernels.payoff(self._memory, self._settings, float(value)))
+            queue = self._queues[asked.arm]
+            payoff = kernels.take(
+                self._arms, self._memory, self._settings, asked.arm, asked.time, asked.chances, float(value), shares,
+                len(queue) == 1,
+            )  # fmt: skip
             if math.isnan(payoff):
                 raise InvalidInputError(
                     f"{self.name}.tell: the return of arm {asked.arm} is {value:.6g}, must be within the bounds "
                     f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
                 )
-            self._arms[at.PROBABILITY] = asked.chances
-            kernels.learn(self._arms, self._memory, self._settings, asked.arm, asked.time, payoff, shares)
-            asked.payoff = payoff
             self._n_open -= 1
-            self._count(asked.arm)
-            kernels.review(self._arms, self._memory, self._settings)
+            if len(queue) == 1:
+                queue.clear()
+                del self._asked[episode.number]
+            else:
+                asked.payoff = payoff
+                self._count(asked.arm)
+                kernels.review(self._arms, self._memory, self._settings)
 
     def cancel(self, episode: Episode) -> None:
         """Forget an open episode that will never be told.
