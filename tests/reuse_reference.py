@@ -24,8 +24,7 @@ def forced(selector, arm, chances=None, time=None):
     """An open episode of this arm, whichever would have been drawn; asked for with these probabilities, at this t."""
     asked = selector.ask()
     kept = selector._asked[asked.number]
-    selector._leave(asked.number, asked.arm)
-    selector._n_open -= 1
+    selector.cancel(asked)
     kept.arm = arm
     kept.chances = kept.chances if chances is None else np.asarray(chances, float)
     kept.time = kept.time if time is None else time

@@ -37,20 +37,14 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
 
     ``take`` does the same for an episode that was asked for before others.
     """
-    x = payoff(memory, settings, episode_return)
-    if np.isnan(x):
+    rule = settings[at.RULE]
+    if refused(settings, rule, episode_return):
         return False
-    learn(
-        arms,
-        memory,
-        settings,
-        arm,
-        0.0 if settings[at.RULE] == at.EXP3 else clock(arms, memory, settings),
-        x,
-        likelihood,
-    )
-    count(arms, settings, arm, x)
-    review(arms, memory, settings)
+    x = payoff(memory, settings, rule, episode_return)
+    t = 0.0 if rule == at.EXP3 else clock(arms, memory, settings)  # which EXP-3 does not need
+    learn(arms, memory, settings, rule, arm, t, x, likelihood)
+    count(arms, settings, rule, arm, x)
+    review(arms, memory, settings, rule)
     return True
 
 
@@ -66,58 +60,76 @@ def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, al
     """Learn from an episode asked for with these probabilities at this ``clock``; returns its payoff, NaN if refused.
 
     ``alone``: no other episode of the arm waits to be counted before or after it. Otherwise the payoffs that can now be
-    counted are still to be passed to ``count``, and then ``review`` called.
+    counted are still to be passed to ``add_evidence``.
     """
-    x = payoff(memory, settings, episode_return)
-    if not np.isnan(x):
-        for i in range(len(chances)):
-            arms[at.PROBABILITY, i] = chances[i]
-        learn(arms, memory, settings, arm, t, x, likelihood)
-        if alone:
-            arms[at.OPEN, arm] -= 1.0
-            count(arms, settings, arm, x)
-            review(arms, memory, settings)
+    rule = settings[at.RULE]
+    if refused(settings, rule, episode_return):
+        return np.nan
+    x = payoff(memory, settings, rule, episode_return)
+    for i in range(len(chances)):
+        arms[at.PROBABILITY, i] = chances[i]
+    if rule != at.EXP3 or arms[at.ACTIVE, arm] != 0.0 or len(likelihood) > 0:  # or it was dropped since its ask
+        learn(arms, memory, settings, rule, arm, t, x, likelihood)
+    if alone:
+        arms[at.OPEN, arm] -= 1.0
+        count(arms, settings, rule, arm, x)
+        review(arms, memory, settings, rule)
     return x
 
 
+@kernel
+def add_evidence(arms, memory, settings, arm, payoffs, told):
+    """Count payoffs of one arm, in the order of their asks, and review if an episode was told."""
+    rule = settings[at.RULE]
+    for x in payoffs:
+        arms[at.OPEN, arm] -= 1.0
+        count(arms, settings, rule, arm, x)
+    if told:
+        review(arms, memory, settings, rule)
+
+
 @inlined
-def payoff(memory, settings, episode_return):
-    """A return as a payoff in 0 .. 1; NaN, and nothing changed, if it is outside the bounds and not to be clipped."""
-    if settings[at.RULE] == at.POLICY_REUSE:  # which has no bounds: its payoffs are returns
+def refused(settings, rule, episode_return):
+    """Whether a return is outside the bounds and not to be clipped; policy reuse has no bounds."""
+    within = settings[at.LEAST] <= episode_return <= settings[at.MOST]
+    return not within and settings[at.CLIP] == 0.0 and rule != at.POLICY_REUSE
+
+
+@inlined
+def payoff(memory, settings, rule, episode_return):
+    """A return as a payoff in 0 .. 1, clipped if it must be; policy reuse takes it as it is."""
+    if rule == at.POLICY_REUSE:
         return episode_return
     if not settings[at.LEAST] <= episode_return <= settings[at.MOST]:
-        if settings[at.CLIP] == 0.0:
-            return np.nan
         memory[at.CLIPPED] += 1.0
     span = settings[at.UPPER] - settings[at.LOWER]
     return min(max((episode_return - settings[at.LOWER]) / span, 0.0), 1.0)
 
 
 @inlined
-def learn(arms, memory, settings, arm, t, x, likelihood):
+def learn(arms, memory, settings, rule, arm, t, x, likelihood):
     """Weigh the arms by one more payoff.
 
     ``arms[PROBABILITY]`` and ``t`` are those at the ask of the episode. ``likelihood`` [c + 1], or empty: how likely
     each arm would have been to act as the episode did. Estimates then divide by the total probability of those acts,
     sum_j p_j likelihood_j, rather than by p_arm.
     """
-    if settings[at.RULE] == at.EXP3 and len(likelihood) == 0:  # ``credit`` written out: its calls cost a fifth
-        if arms[at.ACTIVE, arm] != 0.0:
-            arms[at.LOG_WEIGHT, arm] += settings[at.BETA] * (x / arms[at.PROBABILITY, arm]) / arms.shape[1]
-            if arms[at.LOG_WEIGHT, arm] > memory[at.SHIFT] + SHIFT_LIMIT:
-                shift_weights(arms, memory)
-            else:
-                arms[at.WEIGHT, arm] = math.exp(arms[at.LOG_WEIGHT, arm] - memory[at.SHIFT])
+    if rule == at.EXP3 and len(likelihood) == 0:  # ``credit`` written out: its calls cost a fifth
+        arms[at.LOG_WEIGHT, arm] += settings[at.BETA] * (x / arms[at.PROBABILITY, arm]) / arms.shape[1]
+        if arms[at.LOG_WEIGHT, arm] > memory[at.SHIFT] + SHIFT_LIMIT:
+            shift_weights(arms, memory)
+        else:
+            arms[at.WEIGHT, arm] = math.exp(arms[at.LOG_WEIGHT, arm] - memory[at.SHIFT])
     else:
         credit(arms, memory, settings, arm, t, x, likelihood)
 
 
 @inlined
-def count(arms, settings, arm, x):
+def count(arms, settings, rule, arm, x):
     """Count a payoff as evidence about the arm; an arm's payoffs are counted in the order of their asks."""
     if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
         evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
-    if settings[at.RULE] == at.POLICY_REUSE:
+    if rule == at.POLICY_REUSE:
         n = arms[at.COUNT, arm]
         arms[at.MEAN_RETURN, arm] = (arms[at.MEAN_RETURN, arm] * n + x) / (n + 1.0)
     arms[at.COUNT, arm] += 1.0
@@ -125,12 +137,12 @@ def count(arms, settings, arm, x):
 
 
 @inlined
-def review(arms, memory, settings):
+def review(arms, memory, settings, rule):
     """One more episode was told: drop sources if it is time to compare them."""
     memory[at.EPISODE] += 1.0
     if settings[at.ELIMINATION] != at.NEVER and memory[at.EPISODE] >= memory[at.NEXT_CHECK]:
         memory[at.NEXT_CHECK] += settings[at.CHECK_EVERY]
-        if evidence.eliminate(arms, settings, memory[at.EPISODE]) and settings[at.RULE] == at.EXP3:
+        if evidence.eliminate(arms, settings, memory[at.EPISODE]) and rule == at.EXP3:
             shift_weights(arms, memory)
 
 

@@ -144,8 +144,7 @@ class Selector(ABC):
                 del self._asked[episode.number]
             else:
                 asked.payoff = payoff
-                self._count(asked.arm)
-                kernels.review(self._arms, self._memory, self._settings)
+                self._count(asked.arm, told=True)
 
     def cancel(self, episode: Episode) -> None:
         """Forget an open episode that will never be told.
@@ -162,8 +161,10 @@ class Selector(ABC):
         with LOCK:
             asked = self._opened("cancel", episode)
             self._n_open -= 1
-            self._leave(episode.number, asked.arm)
-            self._count(asked.arm)
+            del self._asked[episode.number]
+            self._queues[asked.arm].remove(episode.number)
+            self._arms[at.OPEN, asked.arm] -= 1.0
+            self._count(asked.arm, told=False)
 
     @property
     def open(self) -> tuple[Episode, ...]:
@@ -346,17 +347,13 @@ class Selector(ABC):
         self._arms[at.OPEN, asked.arm] += 1.0
         self._n_open += asked.payoff is None
 
-    def _leave(self, number: int, arm: int) -> None:
-        del self._asked[number]
-        self._queues[arm].remove(number)
-        self._arms[at.OPEN, arm] -= 1.0
-
-    def _count(self, arm: int) -> None:
+    def _count(self, arm: int, told: bool) -> None:
         """Count the payoffs of an arm as far as its episodes are told, in the order of their asks."""
-        queue = self._queues[arm]
+        queue, payoffs = self._queues[arm], []
         while queue and (payoff := self._asked[queue[0]].payoff) is not None:
-            self._leave(queue[0], arm)
-            kernels.count(self._arms, self._settings, arm, payoff)
+            payoffs.append(payoff)
+            del self._asked[queue.popleft()]
+        kernels.add_evidence(self._arms, self._memory, self._settings, arm, np.array(payoffs), told)
 
     def _opened(self, method: str, episode: Episode) -> Asked:
         """What is known of an open episode; an error if it is none."""
