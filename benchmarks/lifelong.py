@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Row, machine, show, write, write_table
-from pastmaster import RECOMMENDED, ContinualRun, ContinualTransfer, Repository, TabularMDP, cross_values, plot_streams
+from pastmaster import (
+    RECOMMENDED,
+    ContinualRun,
+    ContinualTransfer,
+    QLearning,
+    Repository,
+    TabularMDP,
+    cross_values,
+    plot_streams,
+)
 from pastmaster.domains import surveillance
 from pastmaster.repository import rows
 from pastmaster.repository.records import policy_row, task_row
@@ -117,13 +126,14 @@ def _seconds(call: Any) -> float:
     return time.perf_counter() - begun
 
 
+PAPER: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
 AGENTS: dict[str, dict[str, Any]] = {
     "recommended, clusters": RECOMMENDED,
     "recommended, all policies": RECOMMENDED | {"sources": "all"},
-    "EXP-3-Transfer, clusters (the paper)": {},
-    "EXP-3-Transfer, all policies": {"sources": "all"},
-    "Q-learning alone": {"sources": "none"},
-    "Q-learning alone, exploring less and less": {"sources": "none", "learner": RECOMMENDED["learner"]},
+    "EXP-3-Transfer, clusters (the paper)": PAPER,
+    "EXP-3-Transfer, all policies": PAPER | {"sources": "all"},
+    "Q-learning alone": PAPER | {"sources": "none"},
+    "Q-learning alone, exploring less and less": PAPER | {"sources": "none", "learner": RECOMMENDED["learner"]},
     "recommended, clusters, no model": RECOMMENDED
     | {"model": False, "bounds": (-10.0, 90.0), "evaluation_episodes": 2},
 }

@@ -57,7 +57,8 @@ class Setting(NamedTuple):
 
     def run(self, **options: Any) -> TransferRun:
         sources, rng = options.pop("sources", self.sources), np.random.default_rng(SEED)
-        settings = {"episodes": EPISODES, "bounds": self.bounds} | options
+        paper = {"selector": "exp3-transfer", "learner": QLearning()}
+        settings = {"episodes": EPISODES, "bounds": self.bounds} | paper | options
         return transfer(settings.pop("task", self.task), sources, rng=rng, **settings)
 
 

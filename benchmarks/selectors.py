@@ -33,6 +33,7 @@ EPISODES, TARGETS, TRIALS, REPOSITORIES = 10_000, 10, 10, 5
 SURVEILLANCE = ((96, 2, 6), (256, 2, 16), (200, 3, 10))  # previous tasks, targets, group sequences
 EVERY = QLearning(learn_from="every")
 DECAYING = QLearning(epsilon=decay(0.1, 500))
+PAPER: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}  # what is not said below
 
 BEST = "**recommended**: regret balancing, decaying epsilon"
 Options = dict[str, Any]
@@ -117,7 +118,7 @@ def score(repositories: list[Repository], options: Options, which: str) -> tuple
             sources = {"none": [], "kept": repository.kept, "all": repository.policies}[which]
             run = transfer(
                 target, sources, episodes=EPISODES, bounds=repository.bounds, rng=np.random.default_rng([11, i, j]),
-                trials=TRIALS, n_jobs=2, on_violation="widen", **options,
+                trials=TRIALS, n_jobs=2, on_violation="widen", **(PAPER | options),
             )  # fmt: skip
             got += run.total / EPISODES - lower
             wanted += float(cross_values([target])[0, 0]) - lower
@@ -131,10 +132,11 @@ def against_alone(instances: list[tuple[TabularMDP, list[TabularMDP]]], options:
     totals, bounds = np.zeros(2), return_bounds([task for _, tasks in instances for task in tasks])
     for i, (target, tasks) in enumerate(instances):
         sources = [solve(task).policy for task in tasks]
-        for place, (given, with_) in enumerate(((sources, options), ([], {"learner": options.get("learner")}))):
+        alone = {"learner": (PAPER | options)["learner"]}
+        for place, (given, with_) in enumerate(((sources, options), ([], alone))):
             run = transfer(
                 target, given, episodes=EPISODES, bounds=bounds, rng=np.random.default_rng([13, i]), trials=TRIALS,
-                n_jobs=2, on_violation="widen", **with_,
+                n_jobs=2, on_violation="widen", **(PAPER | with_),
             )  # fmt: skip
             totals[place] += run.total.mean()
     return float(100 * totals[0] / totals[1])

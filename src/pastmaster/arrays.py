@@ -31,6 +31,8 @@ def as_array(values: npt.ArrayLike, place: str, kinds: str | None) -> npt.NDArra
         array = np.asarray(values)
     except ValueError as error:
         raise InvalidInputError(f"{place} is ragged: {error}") from None
+    if values is None:
+        raise InvalidInputError(f"{place} is None, must be an array")
     if kinds is not None and array.dtype.kind not in kinds:
         wanted = {"iu": "integers", "iuf": "numbers", "b": "booleans"}[kinds]
         raise InvalidInputError(f"{place} has dtype {array.dtype}, must hold {wanted}")

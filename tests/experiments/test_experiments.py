@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pastmaster import InvalidInputError, return_bounds, solve, transfer
+from pastmaster import InvalidInputError, QLearning, return_bounds, solve, transfer
 from pastmaster.cli import main
 from pastmaster.domains import surveillance
 from pastmaster.experiments import EXPERIMENTS, Reproduction, reproduce
@@ -359,8 +359,9 @@ def test_an_outcome_is_what_transfer_says(rng: np.random.Generator) -> None:
     bounds, scale = return_bounds(targets), replace(QUICK, trials=3)
     way = Way(EXP3, "some", 1_000)
     found = meet(targets, lambda i: sources[i], way, bounds, scale, np.random.default_rng(3))
+    chosen = {"selector": "exp3-transfer", "learner": QLearning()}
     runs = [
-        transfer(target, own, episodes=1_000, bounds=bounds, rng=stream, trials=3, on_violation="widen")
+        transfer(target, own, episodes=1_000, bounds=bounds, rng=stream, trials=3, on_violation="widen", **chosen)
         for target, own, stream in zip(targets, sources, np.random.default_rng(3).spawn(2), strict=True)
     ]
     returns = np.stack([run.returns for run in runs])

@@ -351,7 +351,7 @@ def test_widening_doubles_the_span_and_starts_the_selector_anew(selector, reward
             assert tuple(ended.bounds) == wider
             assert ended.n_told == 8  # the return that broke the bounds was told to nobody
             assert ended.episodes == 8
-        assert "bounds widened 2 times" in repr(run)
+        assert "bounds widened 2 times" in str(run)
 
 
 def test_widening_happens_as_often_as_it_must():
@@ -376,7 +376,7 @@ def test_a_violation_is_refused_with_its_episode_and_return_or_clipped_and_count
         assert run.widened.tolist() == [0]
         assert set(run.returns[0]) <= {0.25, 1.75, -0.5, 0.5}  # the run tells what happened, unclipped
         assert np.nanmax(run.selectors[0].mean_returns) <= 1
-        assert f"{outside.sum()} returns clipped" in repr(run)
+        assert f"{outside.sum()} returns clipped" in str(run)
         first = int(outside.argmax())
         value = run.returns[0, first]
         sentence = (

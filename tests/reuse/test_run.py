@@ -218,7 +218,9 @@ def test_ties_go_to_the_first_arm():
 
 def test_it_prints_itself_in_one_helpful_line():
     """Means per episode 3 and 5.2: mean 4.1, standard error 1.1."""
-    line = repr(two_trials())
+    run = two_trials()
+    assert repr(run) == "TransferRun(2 x 5 episodes, 2 sources, mean return 4.1, keep source 1)"
+    line = str(run)
     low, high = 4.1 - T_95[1] * 1.1, 4.1 + T_95[1] * 1.1
     assert line == (
         f"TransferRun(2 x 5 episodes, 2 sources: mean return 4.1 (95%: {low:.4g} .. {high:.4g}), "
@@ -228,7 +230,7 @@ def test_it_prints_itself_in_one_helpful_line():
 
 
 def test_it_says_what_was_odd_and_whom_to_keep():
-    line = repr(run_of(trial([0.5] * 1000, [2] * 1000, dropped=[-1, -1], clipped=3, widened=2)))
+    line = str(run_of(trial([0.5] * 1000, [2] * 1000, dropped=[-1, -1], clipped=3, widened=2)))
     assert line == (
         "TransferRun(1 x 1,000 episodes, 2 sources: mean return 0.5, 100% by the learner, keep the learner, "
         "3 returns clipped, bounds widened 2 times)"
@@ -258,9 +260,12 @@ def test_the_picture_of_a_run_has_curve_shares_and_eliminations(played, tmp_path
     above, below = figure.axes
     assert above.get_title() == "Learning curve, 95% intervals over 3 trials"
     assert above.get_ylabel() == "mean return per episode"
-    assert labels(above) == ["mean return", "optimal policy"]
+    best = played.best_source
+    assert best == 11
+    assert labels(above) == ["mean return", f"best source, source {best}: its mean", "optimal policy"]
     assert np.array_equal(above.lines[0].get_ydata(), played.curve().mean)
-    assert set(above.lines[1].get_ydata()) == {1.0}
+    assert set(above.lines[1].get_ydata()) == {played.returns[played.arms == best].mean()}
+    assert set(above.lines[2].get_ydata()) == {1.0}
     band = above.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == pytest.approx(played.curve().low.min())
     assert below.get_title() == "Who ran the episodes"
@@ -280,10 +285,10 @@ def test_the_picture_of_a_run_has_curve_shares_and_eliminations(played, tmp_path
 def test_the_picture_without_optimum_eliminations_or_sources():
     run = run_of(trial([0.5] * 20, [0] * 20, dropped=[]), n_sources=0)
     above, below = run.plot().axes
-    assert above.get_title() == "Learning curve"
-    assert labels(above) == ["mean return"]
-    assert labels(below) == ["learner"]
+    assert above.get_title() == "Every episode, by who ran it"
+    assert labels(above) == labels(below) == ["learner"]
     assert not below.lines
+    assert not above.lines
 
 
 def test_several_runs_are_drawn_in_one_picture_by_name(played, tmp_path):

@@ -236,7 +236,9 @@ def test_wrong_settings_are_named(case):
 
 def test_what_the_algorithm_cannot_do_is_said(seed, monkeypatch):
     spaces, rng = cart_pole().observation_space, np.random.default_rng(seed)
-    with pytest.raises(InvalidInputError, match=r"cannot learn from Box.* and Discrete"):
+    with pytest.raises(
+        InvalidInputError, match="SB3Learning: algorithm is 'SAC', must be 'DQN' for actions of Disc"
+    ):
         SB3Learning("SAC").start(spaces, gym.spaces.Discrete(2), 0.9, rng)
     with pytest.raises(InvalidInputError, match="unexpected keyword argument 'speed'"):
         SB3Learning("DQN", speed=3).start(spaces, gym.spaces.Discrete(2), 0.9, rng)
@@ -248,5 +250,5 @@ def test_what_the_algorithm_cannot_do_is_said(seed, monkeypatch):
 
 def test_images_are_refused(seed):
     images = gym.spaces.Box(0, 255, (40, 36, 3), np.uint8)
-    with pytest.raises(InvalidInputError, match=r"SB3Learning\(DQN.*: cannot learn from images"):
+    with pytest.raises(InvalidInputError, match=r"SB3Learning\(DQN.*no learner here takes images"):
         SB3Learning("DQN").start(images, gym.spaces.Discrete(2), 0.9, np.random.default_rng(seed))

@@ -66,7 +66,7 @@ def test_a_model_is_a_frame_of_its_possible_outcomes():
 
 def test_without_pandas_a_frame_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InvalidInputError, match="^to_frame: this needs pandas: pip install pandas"):
+    with pytest.raises(InvalidInputError, match=r"^to_frame: this needs pandas: pip install pandas"):
         TabularMDP([[0, 0]], [[0.0, 1.0]], gamma=0.9).to_frame()
 
 

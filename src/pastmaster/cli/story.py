@@ -14,8 +14,8 @@ from pastmaster import figures
 from pastmaster.arrays import IntArray
 from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import surveillance
-from pastmaster.reuse import RECOMMENDED, TransferRun, transfer
-from pastmaster.reuse.run import draw_curves
+from pastmaster.reuse import RECOMMENDED, QLearning, TransferRun, transfer
+from pastmaster.reuse.drawing import draw_curves
 from pastmaster.solving import Solution, solve
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import cross_values, policy_distance, return_bounds
@@ -85,13 +85,14 @@ def _new_one(sequences: npt.NDArray[np.int64], solutions: list[Solution]) -> int
 def _contestants(kept: list[IntArray], policies: list[IntArray]) -> list[tuple[str, list[IntArray], dict[str, Any]]]:
     """Name, sources and options of each way to meet the new task."""
     n, m = len(kept), len(policies)
+    paper = {"selector": "exp3-transfer", "learner": QLearning()}
     return [
         (f"pastmaster's recommended combination, {n} sources", kept, RECOMMENDED),
-        (f"EXP-3-Transfer, {n} sources", kept, {}),
-        (f"EXP-3-Transfer, all {m} sources", policies, {}),
-        (f"Probabilistic Policy Reuse, {n} sources", kept, {"selector": "ppr"}),
-        ("Q-learning alone", [], {}),
-        ("Q-learning alone, exploring less and less", [], {"learner": RECOMMENDED["learner"]}),
+        (f"EXP-3-Transfer, {n} sources", kept, paper),
+        (f"EXP-3-Transfer, all {m} sources", policies, paper),
+        (f"Probabilistic Policy Reuse, {n} sources", kept, paper | {"selector": "ppr"}),
+        ("Q-learning alone", [], paper),
+        ("Q-learning alone, exploring less and less", [], paper | {"learner": RECOMMENDED["learner"]}),
     ]
 
 

@@ -13,7 +13,7 @@ from pastmaster.experiments.charts import OPTIMAL, Curves, Line
 from pastmaster.experiments.measured import Measured
 from pastmaster.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
 from pastmaster.experiments.unit import UnitArrays
-from pastmaster.reuse import RECOMMENDED, Exp3Transfer, transfer
+from pastmaster.reuse import RECOMMENDED, Exp3Transfer, QLearning, transfer
 from pastmaster.reuse.windows import windows
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import Bounds, cross_values
@@ -22,10 +22,10 @@ EXP3, UNTRIMMED, PPR = "EXP-3-Transfer", "EXP-3-Transfer without elimination", "
 Q_LEARNING, OURS = "Q-learning", "regret balancing, decaying epsilon (ours)"
 DECAYING_EXP3, DECAYING_Q = "EXP-3-Transfer, decaying epsilon", "Q-learning, decaying epsilon"
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    EXP3: {"selector": "exp3-transfer"},
-    UNTRIMMED: {"selector": partial(Exp3Transfer, elimination="none")},
-    PPR: {"selector": "ppr"},
-    Q_LEARNING: {"selector": "exp3-transfer"},  # with no source there is nothing to select
+    EXP3: {"selector": "exp3-transfer", "learner": QLearning()},
+    UNTRIMMED: {"selector": partial(Exp3Transfer, elimination="none"), "learner": QLearning()},
+    PPR: {"selector": "ppr", "learner": QLearning()},
+    Q_LEARNING: {"selector": "exp3-transfer", "learner": QLearning()},  # with no source there is nothing to select
     OURS: RECOMMENDED,
     DECAYING_EXP3: {"selector": "exp3-transfer", "learner": RECOMMENDED["learner"]},
     DECAYING_Q: {"selector": "exp3-transfer", "learner": RECOMMENDED["learner"]},

@@ -24,6 +24,11 @@ def data_of(policy: Any) -> list[Any] | None:
     return None
 
 
+def is_array(policy: Any) -> bool:
+    """Whether this is an array, or is taken for one: a list, a tuple, a DataFrame, a tensor."""
+    return isinstance(policy, np.ndarray | list | tuple) or (hasattr(policy, "__array__") and not callable(policy))
+
+
 def as_policy(policy: Any, place: str) -> Policy:
     """Anything that is taken for a policy, as a policy.
 
@@ -51,7 +56,7 @@ def as_policy(policy: Any, place: str) -> Policy:
     >>> as_policy([0, 1, 1], "example: policy")
     TablePolicy(actions in 3 states)
     """
-    if isinstance(policy, np.ndarray | list | tuple):
+    if is_array(policy):
         return TablePolicy(policy, place=place)
     if not isinstance(policy, type):
         if isinstance(policy, Policy):
@@ -67,7 +72,7 @@ def as_policy(policy: Any, place: str) -> Policy:
 
 def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     """Any policy over states 0 .. S - 1 as actions [S] or probabilities [S, A]; others are asked in each."""
-    table = isinstance(policy, np.ndarray | list | tuple | TablePolicy)  # first: asking for a protocol takes long
+    table = is_array(policy) or isinstance(policy, TablePolicy)  # first: asking for a protocol takes long
     if table or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
         return checked_policy(policy, n_states, n_actions, place)
     made = as_policy(policy, place)

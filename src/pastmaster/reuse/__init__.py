@@ -1,9 +1,10 @@
 """Policy reuse on a new task: selectors, the learner, and the episode engine."""
 
+from pastmaster.reuse.defaults import RECOMMENDED
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
 from pastmaster.reuse.fixed_policy import FixedPolicy
 from pastmaster.reuse.guarantee import RegretGuarantee
-from pastmaster.reuse.new_task import RECOMMENDED, transfer
+from pastmaster.reuse.new_task import transfer
 from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
 from pastmaster.reuse.protocols import Learner, LearnerSettings, SelectorProtocol
 from pastmaster.reuse.q_learning import QLearner, QLearning, decay

@@ -33,6 +33,7 @@ class Trial:
     seed: int
     returns: FloatArray
     arms: IntArray
+    undiscounted: FloatArray | None = None  # sums of rewards, where episodes are not compiled
 
 
 class CompiledEpisodes:
@@ -75,6 +76,7 @@ class PlainEpisodes:
         self.sources = trial.problem.sources
         self.seed: int | None = trial.seed
         self.source_actions = [acting(source, trial.rng) for source in self.sources]
+        self.sums = trial.undiscounted = np.empty(len(trial.returns))
 
     def play(self, first: int) -> int:
         """Run episodes from ``first`` on; returns the one whose return cannot be told, or their number."""
@@ -82,7 +84,7 @@ class PlainEpisodes:
         episodes = range(first, len(trial.returns))
         for t in parallel.tracked(episodes, len(episodes), self.progress, "transfer"):
             asked = selector.ask()
-            total, likelihood = self.episode(asked.arm)
+            total, self.sums[t], likelihood = self.episode(asked.arm)
             trial.returns[t], trial.arms[t] = total, asked.arm
             if not math.isfinite(total) or selector.refuses(total):
                 selector.cancel(asked)
@@ -98,20 +100,20 @@ class PlainEpisodes:
         trial, arms = self.trial, len(self.sources) + 1
         for t in range(len(trial.returns)):
             trial.arms[t] = (t - 1) % arms
-            trial.returns[t], _ = self.episode(int(trial.arms[t]))
+            trial.returns[t], self.sums[t], _ = self.episode(int(trial.arms[t]))
             if trial.returns[t] != trial.returns[0]:
                 return t + 1
         return len(trial.returns)
 
-    def episode(self, arm: int) -> tuple[float, FloatArray]:
-        """One episode of an arm: its discounted return, and how likely each arm would have been to act so."""
+    def episode(self, arm: int) -> tuple[float, float, FloatArray]:
+        """One episode of an arm: its return, discounted and not, and how likely each arm would have been to act so."""
         trial, learner, problem = self.trial, self.trial.learner, self.trial.problem
         own, mixing, share = arm == len(self.sources), trial.selector.mixes, problem.share
         psi, upsilon = trial.selector.reuse if mixing else (1.0, 1.0)
         learning = own or problem.every or share or mixing
         undoing = share and not (own or problem.every)
         likelihood, changes = np.ones(len(self.sources) + 1), []
-        total, discount, step, over = 0.0, 1.0, 0, False
+        total, plain, discount, step, over = 0.0, 0.0, 1.0, 0, False
         observation, _ = self.env.reset(seed=self.seed)
         self.seed = None  # the first reset seeds the environment's own stream
         while not over and step < problem.horizon:
@@ -126,6 +128,7 @@ class PlainEpisodes:
                 self.update_likelihood(likelihood, observation, action)
             following, reward, terminated, truncated, _ = self.env.step(action)
             total += discount * float(reward)
+            plain += float(reward)
             discount *= problem.gamma
             if learning:
                 if undoing:
@@ -137,7 +140,7 @@ class PlainEpisodes:
             learner.unlearn(changes)
         if own:
             end_of_own_episode(learner)
-        return total, likelihood
+        return total, plain, likelihood
 
     def update_likelihood(self, likelihood: FloatArray, observation: Any, action: Any) -> None:
         """Multiply in how likely each arm is to take the action; raise all alike before all vanish."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pastmaster.reuse.protocols import Space
-from pastmaster.reuse.sources import acting, as_source
+from pastmaster.reuse.sources import acting, as_source, fitted
+from pastmaster.tables import one_line
 
 
 class FixedPolicy:
@@ -16,15 +17,14 @@ class FixedPolicy:
 
     Parameters
     ----------
-    policy : array_like, callable, object with ``act``, or Stable-Baselines3 model
-        Any policy that ``pastmaster.policies.as_policy`` takes.
+    policy : array_like, Solution, callable, object with ``act``, or Stable-Baselines3 model
+        Any policy, as for the sources of ``transfer``.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import FixedPolicy, TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    >>> run = transfer(task, [[0]], episodes=50, bounds=(0, 1), learner=FixedPolicy([1]), rng=np.random.default_rng(0))
+    >>> run = transfer(task, [[0]], episodes=50, learner=FixedPolicy([1]), rng=0)
     >>> run.policy.tolist(), int(run.recommended[0])
     ([1], 1)
     """
@@ -34,14 +34,19 @@ class FixedPolicy:
         self._act = acting(self.policy, np.random.default_rng())
 
     def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> FixedPolicy:
-        """Return a copy that draws from ``rng`` where the policy is random."""
+        """Return a copy that draws from ``rng`` where the policy is random; an error if it cannot act in the spaces."""
         started = copy(self)
+        started.policy = fitted(self.policy, observations, actions, "FixedPolicy: policy")
         started._act = acting(self.policy, rng)
         return started
+
+    def __repr__(self) -> str:
+        policy = f"{list(self.policy.shape)} table" if isinstance(self.policy, np.ndarray) else repr(self.policy)
+        return f"FixedPolicy({one_line(policy, 80)})"
 
     def act(self, observation: Any) -> Any:
         """Return the policy's action."""
         return self._act(observation)
 
-    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
+    def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool) -> None:
         """Learn nothing."""

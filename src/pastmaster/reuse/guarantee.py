@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegretGuarantee:
     """The loss per episode that is proven for a selector, in expectation and in units of return.
 
@@ -40,3 +40,8 @@ class RegretGuarantee:
 
     def __str__(self) -> str:
         return self.statement
+
+    def __repr__(self) -> str:
+        known = {"learner": self.to_learner, "each source": self.to_each_source, "best source": self.to_best_source}
+        bounds = ", ".join(f"to {arm} {bound:.3g}" for arm, bound in known.items() if bound is not None)
+        return f"RegretGuarantee({self.episodes:,} episodes: {bounds or 'no bound'})"

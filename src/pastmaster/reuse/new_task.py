@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,34 +12,27 @@ import numpy as np
 from pastmaster import parallel
 from pastmaster.checks import chosen, flag, whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, seeded
+from pastmaster.reuse.defaults import RECOMMENDED
 from pastmaster.reuse.problem import Environment, Problem
-from pastmaster.reuse.q_learning import QLearning, decay
 from pastmaster.reuse.run import TransferRun
 from pastmaster.reuse.trial import DECLARED, OF_TASK, RUNNING, OnViolation, Plan, run_trial
 from pastmaster.reuse.trials import saved_trials
-from pastmaster.tasks import GymTask
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
-
-RECOMMENDED: dict[str, Any] = {
-    "selector": "regret-balancing",
-    "learner": QLearning(epsilon=decay(0.1, 500)),
-}
-"""The combination that docs/reuse.md recommends: ``transfer(..., **RECOMMENDED)``."""
 
 UNIT = Bounds(0.0, 1.0)  # of a selector that never runs: running bounds are what the first episodes make them
 
 
 def transfer(
-    task: TabularMDP | Environment,
-    sources: Sequence[Any],
+    task: TabularMDP | GymTask | Environment,
+    sources: Sequence[Any] | Mapping[str, Any],
     *,
     episodes: int,
-    rng: np.random.Generator,
+    rng: Rng = None,
     bounds: tuple[float, float] | Literal["running"] | None = None,
-    selector: str | Callable[..., Any] = "exp3-transfer",
+    selector: str | Callable[..., Any] | None = None,
     learner: Any = None,
     trials: int = 1,
     share: bool = False,
@@ -54,31 +47,34 @@ def transfer(
     """Run episodes on a new task: reuse source policies where that pays, learn where it does not.
 
     Returns are *discounted* by the task's gamma (0.99 by default for a ``GymTask``), so they are smaller than those of
-    Stable-Baselines3's ``evaluate_policy``, which are undiscounted.
+    Stable-Baselines3's ``evaluate_policy``. Of an environment the result has the undiscounted ones too.
 
     Parameters
     ----------
     task : TabularMDP, GymTask, gymnasium.Env, str or callable
         The new task. An environment, its id, or a function that makes one needs ``gamma``, and ``horizon`` unless it
         has a step limit.
-    sources : list of policies
+    sources : list of policies, or dict of names and policies
         Actions [S], probabilities [S, A], functions of the observation, objects with ``act``, solutions, or
-        Stable-Baselines3 models. Without any, the learner learns alone.
+        Stable-Baselines3 models. Without any, the learner learns alone. Names are shown in prints and pictures.
     episodes, trials : int
         The episodes of a trial, T, and how many independent trials to run.
-    rng : numpy.random.Generator
-        It is spawned for each trial, then for selector, environment and learner.
+    rng : int, numpy.random.Generator or None
+        A seed, or a generator, which is spawned for each trial, then for selector, environment and learner. Without it
+        the seed is fresh; ``run.seed`` tells it.
     bounds : (float, float) or "running", optional
-        The least and the greatest return, declared for the family of tasks (see ``return_bounds``), not taken from the
-        new task. For a ``GymTask`` they follow from its reward range if it has one; otherwise they are "running": the
-        arms run in turn, the learner first, until two returns differ, which are the first bounds; each return outside
-        doubles the span and restarts the selector. The regret is then at most 8 times that with known bounds, plus the
-        span for each restart and for each of the first episodes.
-    selector : str or callable
-        "exp3-transfer" (the paper's), "tsallis-inf", "regret-balancing" or "ppr"; or a class or function that is called
-        as ``selector(n_sources, episodes, bounds=..., rng=...)`` (see ``SelectorProtocol``).
-    learner : QLearning or LearnerSettings, optional
-        The settings of the learner, ``QLearning()`` by default.
+        The least and the greatest return of an episode. By default those of the task: exact if it has a model, else
+        by its reward range. They tell the selector something about the task. Where that must not be, as in the
+        paper, declare those of the family, ``return_bounds(tasks)``. If nothing is known they are "running": the arms
+        run in turn, the learner first, until two returns differ, which are the first bounds; each return outside
+        doubles the span and restarts the selector. What is still proven then is in docs/guarantees.md.
+    selector : str or callable, optional
+        "regret-balancing" (the default, recommended), "exp3-transfer" (the paper's), "tsallis-inf" or "ppr"; or a class
+        or function that is called as ``selector(n_sources, episodes, bounds=..., rng=...)`` (see ``SelectorProtocol``).
+    learner : QLearning, SB3Learning, FixedPolicy or LearnerSettings, optional
+        The settings of the learner. By default Q-learning for Discrete observations and actions, with an exploration
+        of 0.1 that halves every 500 episodes at first; for others Stable-Baselines3's DQN (Discrete actions) or SAC
+        (Box actions), if it is installed.
     share : bool
         Count an episode for every source that would have acted as it did.
     on_violation : {"raise", "widen", "clip"}
@@ -106,18 +102,18 @@ def transfer(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    >>> transfer(task, [[0], [1]], episodes=500, bounds=(0, 1), rng=np.random.default_rng(0))
-    TransferRun(1 x 500 episodes, 2 sources: mean return 0.944, 61% by the learner, keep source 1)
+    >>> transfer(task, {"left": [0], "right": [1]}, episodes=500, rng=0)
+    TransferRun(1 x 500 episodes, 2 sources, mean return 0.978, keep right)
     """
     episodes = whole("transfer", "episodes", episodes, at_least=1)
     trials = whole("transfer", "trials", trials, at_least=1)
-    checked_rng("transfer", rng)
+    rng, seed = seeded("transfer", rng)
     share = flag("transfer", "share", share)
     chosen("transfer", "on_violation", on_violation, get_args(OnViolation))
-    problem = Problem(task, sources, QLearning() if learner is None else learner, gamma, horizon, share)
+    problem = Problem(task, sources, learner, gamma, horizon, share)
+    selector = RECOMMENDED["selector"] if selector is None else selector
     declared, bounds_from = _chosen_bounds(problem, bounds)
     shown = progress and trials == 1 and backend in (None, "threads")
     plan = Plan(problem, selector, declared, bounds_from, episodes, on_violation, shown)
@@ -130,19 +126,23 @@ def transfer(
         partial(run_trial, plan), streams, n_jobs=n_jobs, backend=backend, save=saved,
         progress=progress and trials > 1, label="transfer",
     )  # fmt: skip
-    return TransferRun.of(results, problem.sources, bounds_from)
+    return TransferRun.of(
+        results, problem.sources, bounds_from, names=problem.names, gamma=problem.gamma, seed=seed
+    )  # fmt: skip
 
 
 def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
     """The bounds to begin with, and where they come from."""
     if isinstance(bounds, str):
         if bounds != RUNNING or problem.tabular:
-            wanted = "return_bounds(tasks) of the family" if problem.tabular else "(lower, upper) or 'running'"
-            raise InvalidInputError(f"transfer: bounds is {bounds!r}, must be {wanted}")
+            wanted = "" if problem.tabular else ", 'running'"
+            raise InvalidInputError(
+                f"transfer: bounds is {bounds!r}, must be (lower, upper){wanted} or None, for those of the task"
+            )
         return UNIT, RUNNING
-    if bounds is not None or not isinstance(problem.task, GymTask):
-        return None if bounds is None else checked_bounds("transfer", bounds), DECLARED
-    found = task_bounds(problem.task)
+    if bounds is not None:
+        return checked_bounds("transfer", bounds), DECLARED
+    found = task_bounds(problem.task) if isinstance(problem.task, Task) else None
     return (UNIT, RUNNING) if found is None else (found.with_span(), OF_TASK)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -12,20 +12,20 @@ import numpy as np
 from pastmaster.arrays import BoolArray, sealed
 from pastmaster.checks import optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import is_random
-from pastmaster.policies.policy import checked_policy
-from pastmaster.policies.sb3_live import is_model
 from pastmaster.reuse import _episode_kernels as kernels
+from pastmaster.reuse.defaults import default_learner
 from pastmaster.reuse.protocols import LearnerSettings, Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
-from pastmaster.reuse.sources import as_source, source_arrays
+from pastmaster.reuse.sb3_learner import fitting
+from pastmaster.reuse.sources import fitted, named_sources, source_arrays
+from pastmaster.tables import one_line
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.gymnasium_table import step_limit
+from pastmaster.tasks.gymnasium_table import made_by_id, step_limit
 from pastmaster.tasks.identity import spec_data, task_data
 from pastmaster.tasks.simulated import SimulatedTask, simulated
-from pastmaster.tasks.spaces import discrete_size
+from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values._kernels import states_met
 
@@ -39,16 +39,15 @@ class Problem:
     def __init__(
         self, task: Any, sources: Any, settings: Any, gamma: float | None, horizon: int | None, share: bool
     ) -> None:
-        if not isinstance(sources, Iterable) or isinstance(sources, str):
-            raise InvalidInputError(f"transfer: sources is {sources!r}, must be a list of policies")
-        if isinstance(sources, np.ndarray) and sources.ndim == 1 and sources.dtype != object and len(sources):
-            raise InvalidInputError("transfer: sources is an array [S], one policy, must be a list: pass [policy]")
-        if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
+        if not isinstance(task, TabularMDP | GymTask | gym.Env | str) and not callable(task):
+            raise _no_task(task)
+        given = named_sources(sources)
+        if settings is not None and (isinstance(settings, type) or not isinstance(settings, LearnerSettings)):
             raise InvalidInputError(
-                f"transfer: learner is {settings!r}, must be a QLearning(), or an object with a method start"
+                f"transfer: learner is {settings!r}, must be a QLearning(), an SB3Learning(...), for a policy "
+                "FixedPolicy(policy), or an object with a method start"
             )
-        self.task, self.settings, self.share = task, settings, share
-        self.every = learns_from_every(settings)
+        self.task, self.share = task, share
         self.tabular = isinstance(task, TabularMDP)
         self.spec: gym.envs.registration.EnvSpec | None = None
         self.shared_environment = isinstance(task, gym.Env)
@@ -58,17 +57,25 @@ class Problem:
             self._take_task(horizon)
         else:
             self._take_environment(gamma, horizon)
-        self.n_states, self.n_actions = discrete_size(self.observations), discrete_size(self.actions)
-        if isinstance(settings, QLearning) and None in (self.n_states, self.n_actions):
+        self.settings = default_learner(self.observations, self.actions) if settings is None else settings
+        self.every = learns_from_every(self.settings)
+        self._check_learner()
+        self.names = list(given)
+        self.sources = [self._checked_source(source, i) for i, source in enumerate(given.values())]
+
+    def _check_learner(self) -> None:
+        q_learning = isinstance(self.settings, QLearning)
+        if q_learning and None in (discrete_size(self.observations), discrete_size(self.actions)):
+            algorithms, remedy = fitting(self.observations, self.actions)
+            wanted = f"must be another one, such as SB3Learning({algorithms[0]!r})" if algorithms else remedy
             raise InvalidInputError(
-                f"transfer: QLearning needs Discrete observations and actions from 0, got {self.observations} and "
-                f"{self.actions}: pass a learner for these, such as SB3Learning('DQN')"
+                f"transfer: learner is a QLearning, which needs Discrete observations and actions from 0, for "
+                f"{described_space(self.observations)} and {described_space(self.actions)}: {wanted}"
             )
-        if share and not isinstance(settings, QLearning):
+        if self.share and not q_learning:
             raise InvalidInputError(
                 "transfer: share=True needs the likelihood of the learner's actions, so learner must be a QLearning"
             )
-        self.sources = [self._checked_source(source, i) for i, source in enumerate(sources)]
 
     def _take_task(self, horizon: int | None) -> None:
         task: TabularMDP = self.task
@@ -113,15 +120,12 @@ class Problem:
         if isinstance(self.task, GymTask):
             return self.task() if watch is None else self.task.environment(watch)
         if isinstance(self.task, str):
-            env = gym.make(self.spec or self.task)
+            env = made_by_id("transfer: task", self.spec or self.task)
             self.spec = env.spec  # in another process the id may not be registered
         else:
             env = self.task() if callable(self.task) and not self.shared_environment else self.task
         if not isinstance(env, gym.Env):
-            raise InvalidInputError(
-                f"transfer: task is {self.task!r}, must be a TabularMDP, or a Gymnasium environment, its id, "
-                "or a function that makes one"
-            )
+            raise _no_task(self.task)
         return env
 
     def leave(self, env: gym.Env[Any, Any]) -> None:
@@ -131,17 +135,10 @@ class Problem:
 
     def _checked_source(self, source: Any, i: int) -> Any:
         place = f"transfer: sources[{i}]"
-        table = isinstance(source, np.ndarray | list | tuple | TablePolicy)
-        if not table and (callable(source) or isinstance(source, Policy) or is_model(source)):
-            policy = as_source(source, place)
-            if self.share and is_random(policy):
-                raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
-            return policy
-        if self.n_states is None or self.n_actions is None:
-            raise InvalidInputError(
-                f"{place} is an array, which needs Discrete observations and actions: pass a function instead"
-            )
-        return checked_policy(source, self.n_states, self.n_actions, place)
+        policy = fitted(source, self.observations, self.actions, place)
+        if self.share and not isinstance(policy, np.ndarray) and is_random(policy):
+            raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
+        return policy
 
     @property
     def compilable(self) -> bool:
@@ -165,6 +162,13 @@ class Problem:
     def arrays(self) -> tuple[SimulatedTask, kernels.Sources]:
         """Task and sources as the compiled episodes read them."""
         return simulated(self.task, self.horizon), source_arrays(self.sources, self.task)
+
+
+def _no_task(task: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"transfer: task is {one_line(repr(task))}, must be a TabularMDP, a GymTask, or a Gymnasium environment, its "
+        "id, or a function that makes one"
+    )
 
 
 def _agreed(name: str, given: Any, own: Any) -> Any:

@@ -27,8 +27,8 @@ class Learner(Protocol):
     def act(self, observation: Any) -> Any:
         """Return the action to take."""
 
-    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
-        """Learn from one step of this learner or of another arm; ``following`` is the next observation."""
+    def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool) -> None:
+        """Learn from one step of this learner or of another arm."""
 
 
 @runtime_checkable

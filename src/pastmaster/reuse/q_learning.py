@@ -17,9 +17,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, sealed
-from pastmaster.checks import chosen, is_finite, is_number
+from pastmaster.checks import chosen, is_finite, is_number, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.protocols import Space
+from pastmaster.tables import one_line
 from pastmaster.tasks.spaces import discrete_size
 
 LearnFrom = Literal["own", "every"]
@@ -47,14 +48,15 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
     half: float
 
     def __post_init__(self) -> None:
-        if not (self.half > 0 and 0 <= self.first <= 1):
-            raise InvalidInputError(f"{self}: must fall from a number in 0 .. 1, and have half above 0")
+        within("decay", "first", self.first, 0.0, 1.0)
+        if not (is_number(self.half) and self.half > 0):
+            raise InvalidInputError(f"decay: half is {self.half!r}, must be a number above 0")
 
     def __call__(self, n: int) -> float:
         return self.first / (1.0 + n / self.half)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QLearning:
     """Settings of a Q-learner, the learner of ``transfer`` for Discrete observations and actions.
 
@@ -96,6 +98,11 @@ class QLearning:
         """The exploration rates, whose last entry stays."""
         return tabulated("epsilon", self.epsilon)
 
+    def __repr__(self) -> str:
+        schedules = [one_line(repr(schedule), 30) for schedule in (self.step_size, self.epsilon)]
+        told = f"step_size={schedules[0]}, epsilon={schedules[1]}"
+        return one_line(f"QLearning({told}, initial={self.initial}, learn_from={self.learn_from!r})")
+
     @property
     def identity(self) -> list[Any]:
         """All that its learners depend on, as arrays and plain values."""
@@ -120,7 +127,7 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
     except (TypeError, ValueError, ArithmeticError):
         table = np.empty(0)
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
-        raise InvalidInputError(f"QLearning: {name} is {schedule!r}, must be numbers in 0 .. 1")
+        raise InvalidInputError(f"QLearning: {name} is {one_line(repr(schedule))}, must be numbers in 0 .. 1")
     return sealed(table)
 
 
@@ -146,6 +153,10 @@ class QLearner:
         """The greedy policy [S], ties to the lowest action."""
         return np.asarray(self.Q.argmax(axis=1), np.int32)
 
+    def __repr__(self) -> str:
+        states, actions = self.Q.shape
+        return f"QLearner({states} states, {actions} actions, {int(self.own_episodes[0]):,} episodes of its own)"
+
     def act(self, state: int, epsilon: float | None = None) -> int:
         """An epsilon-greedy action, drawn by one uniform number."""
         epsilon = self.epsilon if epsilon is None else epsilon
@@ -163,9 +174,9 @@ class QLearner:
         greedy = (1.0 - self.epsilon) / row.count(best) if row[action] == best else 0.0
         return self.epsilon / len(row) + greedy
 
-    def learn(self, state: int, action: int, reward: float, following: int, terminated: bool) -> None:
+    def learn(self, state: int, action: int, reward: float, next_observation: int, terminated: bool) -> None:
         """One update of Q."""
-        target = reward if terminated else reward + self.gamma * max(self.Q[following].tolist())
+        target = reward if terminated else reward + self.gamma * max(self.Q[next_observation].tolist())
         if len(self.steps) > 1:
             step = float(self.steps[min(self.visits[state, action], len(self.steps) - 1)])
             self.visits[state, action] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,15 +12,19 @@ import numpy as np
 from pastmaster import figures
 from pastmaster.arrays import FloatArray, IntArray, LongArray
 from pastmaster.errors import InvalidInputError
+from pastmaster.reuse.drawing import draw_curves, draw_run
 from pastmaster.reuse.protocols import adapted, policy_to_keep
+from pastmaster.reuse.sources import numbered
 from pastmaster.reuse.windows import windows
+from pastmaster.tables import WIDEST, frame, html_table, one_line
 from pastmaster.values import Bounds
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    import pandas as pd
     from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
+LEARNER = "learner"
 
 
 class TrialResult(NamedTuple):
@@ -34,6 +38,7 @@ class TrialResult(NamedTuple):
     clipped: int
     widened: int
     begun: int
+    undiscounted: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +49,8 @@ class TransferRun:
     ----------
     returns, arms : array [trials, T]
         The discounted return of every episode, and the arm that ran it.
+    undiscounted : array [trials, T] or None
+        The plain sum of the rewards of every episode; None where the episodes are compiled, as for a ``TabularMDP``.
     eliminated_at : array [trials, c]
         After how many episodes each source was dropped, -1 if it was not.
     clipped, widened : array [trials]
@@ -54,14 +61,22 @@ class TransferRun:
     selectors, learners, bounds, sources : list
         The selector, the learner and the bounds on a return of each trial, as they ended; the source policies.
     bounds_from : str
-        Where the bounds came from: "declared", the "task" (its reward range), or "running" (the returns seen, doubled).
+        Where the bounds came from: "declared", the "task" (its model or its reward range), or "running" (the returns
+        seen, doubled).
+    arm_names : list [c + 1]
+        What the sources are called, and "learner".
+    gamma : float or None
+        The discount of ``returns``.
+    seed : int or None
+        The seed of the run: ``rng=run.seed`` gives the same run again. None where a generator was given.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    >>> run = transfer(task, [[1]], episodes=200, bounds=(0, 1), trials=2, rng=np.random.default_rng(0))
+    >>> run = transfer(task, {"old": [1]}, episodes=200, trials=2, rng=0)
+    >>> run
+    TransferRun(2 x 200 episodes, 1 source, mean return 0.98, keep old)
     >>> run.curve(100).mean.shape, run.shares(100).shape, run.recommended_policy.tolist()
     ((2,), (2, 2), [1])
     """
@@ -77,10 +92,18 @@ class TransferRun:
     sources: list[Any]
     bounds: list[Bounds | None]
     bounds_from: str
+    arm_names: list[str]
+    gamma: float | None
+    undiscounted: FloatArray | None
+    seed: int | None
 
     @classmethod
-    def of(cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared") -> TransferRun:
+    def of(
+        cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared", *,
+        names: Sequence[str] | None = None, gamma: float | None = None, seed: int | None = None,
+    ) -> TransferRun:  # fmt: skip
         """The trials together."""
+        sums = [r.undiscounted for r in results if r.undiscounted is not None]
         return cls(
             np.stack([r.returns for r in results]),
             np.stack([r.arms for r in results]),
@@ -93,6 +116,10 @@ class TransferRun:
             sources,
             [r.bounds for r in results],
             bounds_from,
+            [*(numbered(len(sources)) if names is None else names), LEARNER],
+            gamma,
+            np.stack(sums) if len(sums) == len(results) else None,
+            seed,
         )
 
     @property
@@ -109,6 +136,14 @@ class TransferRun:
     def best_trial(self) -> int:
         """The trial with the largest total."""
         return int(self.total.argmax())
+
+    @property
+    def best_source(self) -> int | None:
+        """The source with the largest lower confidence bound on its mean return over all trials; None if none ran."""
+        if any(adapted(selector).mixes for selector in self.selectors) or not (self.arms < self.n_sources).any():
+            return None
+        own = [self.returns[self.arms == arm] for arm in range(self.n_sources)]
+        return int(lower_bounds(own, float(np.ptp(self.returns))).argmax())
 
     @property
     def policy(self) -> Any:
@@ -137,29 +172,70 @@ class TransferRun:
         return Curve(cut.middles, *interval(cut.means(self.returns)))
 
     def plot(self, optimum: float | None = None) -> Figure:
-        """Draw the learning curve and, below it, the arms' shares of the episodes; ``optimum`` as for `plot_curves`."""
-        figure, (above, below) = figures.new_figure(8, 7, nrows=2, sharex=True)
-        draw_curves(above, {"mean return": self}, optimum)
-        above.set_xlabel("")
-        _draw_shares(below, self)
+        """Draw the returns and, below them, who ran the episodes; ``optimum`` as for `plot_curves`.
+
+        Up to 200 episodes are points, in the colour of the arm that ran them; more are a learning curve. A dashed line
+        is the mean return of the best source.
+        """
+        figure, (above, below) = figures.new_figure(9, 7, nrows=2, sharex=True)
+        draw_run(above, below, self, optimum)
         return figure
 
-    def __repr__(self) -> str:
+    def to_frame(self) -> pd.DataFrame:
+        """The episodes as a pandas DataFrame, a row to each: trial, episode, arm, its name, return, undiscounted."""
+        trial, episode = np.indices(self.arms.shape)
+        names = [self.arm_names[arm] for arm in self.arms.ravel()]
+        columns = {"trial": trial.ravel(), "episode": episode.ravel(), "arm": self.arms.ravel(), "name": names}
+        columns["return"] = self.returns.ravel()
+        if self.undiscounted is not None:
+            columns["undiscounted"] = self.undiscounted.ravel()
+        return frame(columns)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._table(), str(self))
+
+    def _table(self) -> list[dict[str, Any]]:
+        """What each arm did, over all trials."""
+        rows = []
+        for arm, name in enumerate(self.arm_names):
+            ran = self.arms == arm
+            row = {"arm": arm, "name": name, "episodes": int(ran.sum())}
+            row |= {"mean return": float(self.returns[ran].mean()) if ran.any() else None}
+            if self.undiscounted is not None:
+                row |= {"undiscounted": float(self.undiscounted[ran].mean()) if ran.any() else None}
+            dropped = int((self.eliminated_at[:, arm] >= 0).sum()) if arm < self.n_sources else None
+            rows.append(row | {"dropped in trials": dropped})
+        return rows
+
+    def __str__(self) -> str:
         trials, episodes = self.returns.shape
         mean, low, high = interval(self.total[:, None] / episodes)
         spread = f" (95%: {low[0]:.4g} .. {high[0]:.4g})" if trials > 1 else ""
-        arm = int(self.recommended[self.best_trial])
-        keep = "the learner" if arm == self.n_sources else f"source {arm}"
+        if self.undiscounted is not None:
+            spread += f", undiscounted {self.undiscounted.mean():.4g} (gamma {self.gamma:g})"
         odd = f", {int(self.clipped.sum())} returns clipped" if self.clipped.any() else ""
         odd += f", bounds widened {int(self.widened.sum())} times" if self.widened.any() else ""
         if self.bounds_from != "declared" and (bounds := self.bounds[self.best_trial]) is not None:
             origin = "of the task" if self.bounds_from == "task" else "running"
             odd += f", bounds {origin}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
         return (
-            f"TransferRun({trials} x {episodes:,} episodes, {self.n_sources} sources: "
-            f"mean return {mean[0]:.4g}{spread}, {100 * (self.arms == self.n_sources).mean():.0f}% by the learner, "
-            f"keep {keep}{odd})"
+            f"TransferRun({self._size}: mean return {mean[0]:.4g}{spread}, "
+            f"{100 * (self.arms == self.n_sources).mean():.0f}% by the learner, keep {self._keep}{odd})"
         )
+
+    def __repr__(self) -> str:
+        told = f"TransferRun({self._size}, mean return {self.returns.mean():.4g}, keep "
+        return f"{told}{one_line(self._keep, WIDEST - len(told) - 1)})"
+
+    @property
+    def _size(self) -> str:
+        trials, episodes = self.returns.shape
+        return f"{trials} x {episodes:,} episodes, {self.n_sources} source{'s' * (self.n_sources != 1)}"
+
+    @property
+    def _keep(self) -> str:
+        arm = int(self.recommended[self.best_trial])
+        return "the learner" if arm == self.n_sources else self.arm_names[arm]
 
 
 class Curve(NamedTuple):
@@ -197,54 +273,18 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pastmaster import TabularMDP, plot_curves, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    >>> run = transfer(task, [], episodes=50, bounds=(0, 1), rng=np.random.default_rng(0))
+    >>> run = transfer(task, [], episodes=50, rng=0)
     >>> figure = plot_curves({"Q-learning alone": run}, optimum=1.0)
     """
+    if not isinstance(runs, Mapping) or not all(isinstance(run, TransferRun) for run in runs.values()):
+        raise InvalidInputError(f"plot_curves: runs is {one_line(repr(runs))}, must be a dict of names and runs")
     if not runs:
         raise InvalidInputError("plot_curves: runs is empty, must hold at least one TransferRun")
     figure, axes = figures.new_figure(8, 4.8)
     draw_curves(axes, runs, optimum)
     return figure
-
-
-def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | None = None) -> None:
-    """Learning curves with their intervals, on given axes."""
-    for i, (label, run) in enumerate(runs.items()):
-        curve, style = run.curve(), figures.line_style(i)
-        axes.plot(curve.episode, curve.mean, label=label, **style)
-        axes.fill_between(curve.episode, curve.low, curve.high, color=style["color"], alpha=0.2, linewidth=0)
-    if optimum is not None:
-        axes.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
-    trials = {len(run.returns) for run in runs.values()}
-    many = f"{trials.copy().pop()} trials" if len(trials) == 1 else "trials"
-    band = f", 95% intervals over {many}" if max(trials) > 1 else ""
-    axes.set(xlabel="episode", ylabel="mean return per episode", title="Learning curve" + band)
-    axes.legend(loc="best", fontsize="small")
-    axes.grid(alpha=0.3)
-
-
-def _draw_shares(axes: Axes, run: TransferRun) -> None:
-    """Stacked shares: the learner first, then the sources most used, those with little together."""
-    middles, shares = windows(run.returns.shape[1]).middles, run.shares()
-    order = [int(i) for i in np.argsort(-shares[:, :-1].sum(axis=0), kind="stable")]
-    shown = [i for i in order[:8] if shares[:, i].mean() >= 0.005]
-    others = order[len(shown) :]
-    rows, labels = [shares[:, -1], *(shares[:, i] for i in shown)], ["learner", *(f"source {i}" for i in shown)]
-    colours = ["0.35", *(figures.line_style(i)["color"] for i in range(len(shown)))]
-    if others:
-        rows.append(shares[:, others].sum(axis=1))
-        labels.append(f"the other {len(others)} sources")
-        colours.append("0.85")
-    axes.stackplot(middles, rows, labels=labels, colors=colours)
-    dropped = run.eliminated_at[run.eliminated_at >= 0]
-    if len(dropped):
-        label = "a source is dropped in a trial"
-        axes.plot(dropped, np.full(len(dropped), 1.02), "kv", markersize=4, clip_on=False, label=label)
-    axes.set(xlabel="episode", ylabel="share of episodes", ylim=(0, 1.05), title="Who ran the episodes")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
 def _eliminations(result: TrialResult, n_sources: int) -> LongArray:
@@ -260,11 +300,15 @@ def _best_arm(result: TrialResult, n_sources: int) -> int:
         return n_sources  # mixed episodes are evidence about no source
     declared = selector.bounds if result.bounds is None else result.bounds
     span = float(np.ptp(result.returns)) if declared is None else declared[1] - declared[0]
-    bounds = np.full(n_sources + 1, -np.inf)
-    for arm in range(n_sources + 1):
-        own = result.returns[result.arms == arm]
-        if arm == n_sources:
-            own = own[3 * len(own) // 4 :]
-        if len(own):
-            bounds[arm] = own.mean() - span * math.sqrt(math.log(20 * (n_sources + 1)) / (2 * len(own)))
-    return int(bounds.argmax())
+    own = [result.returns[result.arms == arm] for arm in range(n_sources + 1)]
+    own[-1] = own[-1][3 * len(own[-1]) // 4 :]
+    return int(lower_bounds(own, span).argmax())
+
+
+def lower_bounds(own: list[FloatArray], span: float) -> FloatArray:
+    """mean - span sqrt(ln(20 n) / 2 m) of the m returns of each of n arms; -inf of those with none."""
+    bounds = np.full(len(own), -np.inf)
+    for arm, returns in enumerate(own):
+        if len(returns):
+            bounds[arm] = returns.mean() - span * math.sqrt(math.log(20 * len(own)) / (2 * len(returns)))
+    return bounds

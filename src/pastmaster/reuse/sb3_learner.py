@@ -25,6 +25,8 @@ from pastmaster.policies import NetworkPolicy, PredictPolicy
 from pastmaster.policies.sb3_live import missing, network_of
 from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.q_learning import LearnFrom
+from pastmaster.tables import one_line
+from pastmaster.tasks.spaces import described_space, discrete_size
 
 ALGORITHMS = ("DQN", "SAC", "TD3", "DDPG")
 TAKEN = {
@@ -36,6 +38,23 @@ TAKEN = {
     "use_sde": "noise by gSDE has a rhythm of its own",
     "optimize_memory_usage": "steps of several episodes are not one sequence",
 }
+
+
+def fitting(observations: Space, actions: Space) -> tuple[tuple[str, ...], str]:
+    """The algorithms that can learn in these spaces, the default first; where there is none, what to do about it."""
+    own = "pass a learner of your own, or FixedPolicy(policy)"
+    kind = type(observations).__name__
+    image = isinstance(observations, gym.spaces.Box) and len(observations.shape) == 3
+    numbers = isinstance(observations, gym.spaces.Box | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
+    if image or not (numbers or discrete_size(observations) is not None):
+        wrap = "wrap the task" if image else "wrap the task in gymnasium.wrappers.FlattenObservation"
+        what = "images" if image else f"{kind} observations"
+        return (), f"no learner here takes {what} ({described_space(observations)}): {wrap}, or {own}"
+    if isinstance(actions, gym.spaces.Box):
+        return ("SAC", "TD3", "DDPG"), ""
+    if discrete_size(actions) is not None:
+        return ("DQN",), ""
+    return (), f"no learner here takes {type(actions).__name__} actions ({actions}): {own}"
 
 
 class SB3Learning:
@@ -80,7 +99,7 @@ class SB3Learning:
 
     def __repr__(self) -> str:
         settings = "".join(f", {key}={value!r}" for key, value in self.settings.items())
-        return f"SB3Learning({self.algorithm}, learn_from={self.learn_from!r}{settings})"
+        return one_line(f"SB3Learning({self.algorithm}, learn_from={self.learn_from!r}{settings})")
 
     def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> SB3Learner:
         """Return a learner that knows nothing yet."""
@@ -98,9 +117,13 @@ class SB3Learner:
             from stable_baselines3.common.logger import Logger
         except ImportError:
             raise missing("SB3Learning") from None
-        if isinstance(observations, gym.spaces.Box) and len(observations.shape) == 3:
+        algorithms, remedy = fitting(observations, actions)
+        if not algorithms:
+            raise InvalidInputError(f"{settings}: must be another learner: {remedy}")
+        if settings.algorithm not in algorithms:
             raise InvalidInputError(
-                f"{settings}: cannot learn from images ({observations}), must be flat: wrap the task"
+                f"SB3Learning: algorithm is {settings.algorithm!r}, must be {' or '.join(map(repr, algorithms))} for "
+                f"actions of {described_space(actions)}"
             )
         env = Spaces(deepcopy(observations), deepcopy(actions))
         env.action_space.seed(int(rng.integers(2**31)))
@@ -113,12 +136,15 @@ class SB3Learner:
                 algorithm = getattr(stable_baselines3, settings.algorithm)
                 self.model = algorithm(settings.policy, env, gamma=gamma, **own)
         except (TypeError, ValueError, AssertionError) as error:
-            raise InvalidInputError(f"{settings}: cannot learn from {observations} and {actions}: {error}") from None
+            raise InvalidInputError(f"{settings}: must be settings that {settings.algorithm} takes: {error}") from None
         self.model.set_logger(Logger(folder=None, output_formats=[]))
         self.model.exploration_rate = getattr(self.model, "exploration_initial_eps", 0.0)
         self.exploration_steps, self.own_steps = settings.exploration_steps, 0
         self._steps, self._episodes = 0, 0  # since the last training
         self._following: Any = None  # the next observation of the episode; None between episodes
+
+    def __repr__(self) -> str:
+        return f"SB3Learner({type(self.model).__name__}, {self.own_steps:,} steps of its own)"
 
     def act(self, observation: Any) -> Any:
         """The algorithm's action: at random at first, then by its policy and its exploration."""
@@ -130,7 +156,7 @@ class SB3Learner:
         self.own_steps += 1
         return action.item() if isinstance(model.action_space, gym.spaces.Discrete) else action
 
-    def learn(self, observation: Any, action: Any, reward: float, following: Any, terminated: bool) -> None:
+    def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool) -> None:
         """One step into the replay buffer; training, where it is time for it."""
         if self._following is not None and not np.array_equal(observation, self._following):
             self._end_episode()  # another arm's episode, cut off
@@ -138,13 +164,13 @@ class SB3Learner:
         taken = np.asarray(action)[None]
         if isinstance(model.action_space, gym.spaces.Box):
             taken = model.policy.scale_action(np.clip(taken, model.action_space.low, model.action_space.high))
-        step = (np.asarray(observation)[None], np.asarray(following)[None], taken, np.array([reward]))
+        step = (np.asarray(observation)[None], np.asarray(next_observation)[None], taken, np.array([reward]))
         model.num_timesteps += 1
         self._steps += 1
         model.replay_buffer.add(*step, np.array([terminated]), [{}])
         model._current_progress_remaining = max(0.0, 1.0 - self.own_steps / self.exploration_steps)
         model._on_step()
-        self._following = np.array(following)
+        self._following = np.array(next_observation)
         if terminated:
             self._end_episode()
         elif model.train_freq.unit.value == "step" and self._steps >= model.train_freq.frequency:

@@ -1,24 +1,106 @@
-"""Policies as the episode engine runs them: tables are arrays, functions stay functions, all others act on batches."""
+"""Policies as the episode engine runs them: tables are arrays, functions stay functions, all others act on batches.
+
+Sources keep their names: the keys of a mapping, else the policies' own, else their numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, sealed
+from pastmaster.errors import InvalidInputError
 from pastmaster.policies import FunctionPolicy, Policy, TablePolicy, as_policy
 from pastmaster.policies.batch import action_of
+from pastmaster.policies.convert import is_array
+from pastmaster.policies.policy import checked_policy
 from pastmaster.reuse._episode_kernels import Sources
 from pastmaster.reuse._selector_kernels import draw
+from pastmaster.solving import Solution
+from pastmaster.tables import one_line
+from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
+
+Space = gym.Space[Any]
+
+
+def named_sources(sources: Any) -> dict[str, Any]:
+    """Policies by their names, in the order given; an error where this is no list or mapping of them."""
+    caller = "transfer: sources is"
+    if isinstance(sources, Mapping):
+        return {str(name): policy for name, policy in sources.items()}
+    if isinstance(sources, str | Path) or not isinstance(sources, Iterable):
+        raise InvalidInputError(f"{caller} {one_line(repr(sources))}, must be a list of policies: pass [policy]")
+    if isinstance(sources, np.ndarray) and sources.ndim == 1 and sources.dtype != object and len(sources):
+        raise InvalidInputError(f"{caller} an array [S], one policy, must be a list: pass [policy]")
+    if hasattr(sources, "__array__") and not isinstance(sources, np.ndarray):
+        raise InvalidInputError(f"{caller} a {type(sources).__name__}, must be a list of policies: pass [table]")
+    policies = list(sources)
+    names = [_own_name(policy) or number for policy, number in zip(policies, numbered(len(policies)), strict=True)]
+    many = Counter(names)
+    told = [name if many[name] == 1 else f"{name} ({i})" for i, name in enumerate(names)]
+    return dict(zip(told, policies, strict=True))
+
+
+def numbered(n: int) -> list[str]:
+    """The names of sources that have none."""
+    return [f"source {i}" for i in range(n)]
+
+
+def _own_name(policy: Any) -> str:
+    """What a policy says that it is called, or a function; empty if it does not."""
+    name = getattr(policy, "name", None) or getattr(policy, "__name__", None)
+    return name if isinstance(name, str) and name != "<lambda>" else ""
+
+
+def fitted(given: Any, observations: Space, actions: Space, place: str) -> Any:
+    """What ``as_source`` takes, if it can act in these spaces; functions are taken as they are."""
+    n_states, n_actions = discrete_size(observations), discrete_size(actions)
+    table = given.policy if isinstance(given, Solution) else given
+    if is_array(table) or isinstance(table, TablePolicy):
+        if n_states is None or n_actions is None:
+            raise InvalidInputError(
+                f"{place} is a table, which needs Discrete observations and actions from 0, must be a policy for "
+                f"{described_space(observations)} and {described_space(actions)}"
+            )
+        return checked_policy(table, n_states, n_actions, place)
+    policy = as_source(given, place)
+    if isinstance(policy, Policy):
+        _check_acts(policy, observations, actions, place)
+    return policy
+
+
+def _check_acts(policy: Policy, observations: Space, actions: Space, place: str) -> None:
+    """Refuse a policy that gives no action of the space to an observation drawn here."""
+    space = deepcopy(observations)
+    space.seed(0)
+    try:
+        action = action_of(policy, space.sample(), np.random.default_rng(0))
+    except Exception as error:  # of whatever kind: it is the policy's
+        raise InvalidInputError(
+            f"{place} is {policy!r}, which cannot act on {described_space(observations)}, must be a policy for this "
+            f"task: {error}"
+        ) from error
+    box = isinstance(actions, gym.spaces.Box)  # limits are the environment's to clip
+    if np.shape(action) != actions.shape if box else not actions.contains(action):
+        raise InvalidInputError(
+            f"{place} is {policy!r}, which gives the action {action}, must be a policy for {described_space(actions)}"
+        )
 
 
 def as_source(given: Any, place: str) -> Any:
     """A policy of any kind that ``as_policy`` takes: an array [S] or [S, A], a function, or an object with ``act``."""
-    policy = as_policy(given, place)
+    if isinstance(given, str | Path):
+        known = "" if Path(given).exists() else ", and there is no such file"
+        raise InvalidInputError(f"{place} is {str(given)!r}{known}, must be a policy: pass load_sb3(path)")
+    policy = as_policy(given.policy if isinstance(given, Solution) else given, place)
     if isinstance(policy, TablePolicy):
         return policy.table
     return given if isinstance(policy, FunctionPolicy) else policy

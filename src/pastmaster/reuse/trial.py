@@ -137,7 +137,7 @@ class TrialRun:
         original = selector.original if isinstance(selector, BroughtSelector) else selector
         return TrialResult(
             trial.returns, trial.arms, original, trial.learner, self.bounds, selector.n_clipped, self.widened,
-            self.begun,
+            self.begun, trial.undiscounted,
         )  # fmt: skip
 
     def _open(self) -> int:
@@ -147,7 +147,10 @@ class TrialRun:
         opened, episodes = self.engine.open(), self.plan.episodes
         seen = self.trial.returns[:opened]
         if not np.isfinite(seen).all():
-            raise InvalidInputError(f"transfer: a return is {seen.sum()}, must be a finite number")
+            first = int(np.argmin(np.isfinite(seen)))
+            raise InvalidInputError(
+                f"transfer: the return of episode {first} is {seen[first]}, must be a finite number"
+            )
         self.bounds = Bounds(float(seen.min()), float(seen.max())).with_span()
         if opened < episodes:
             self.trial.selector = self._selector(episodes - opened, self.bounds)

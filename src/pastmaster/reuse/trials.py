@@ -66,6 +66,9 @@ def _to_arrays(results: list[TrialResult]) -> dict[str, npt.NDArray[Any]]:
         for result in results
     ]
     returns, arms = np.stack([r.returns for r in results]), np.stack([r.arms for r in results])
+    sums = [r.undiscounted for r in results if r.undiscounted is not None]
+    if sums:
+        arrays["undiscounted"] = np.stack(sums)
     return arrays | {"returns": returns, "arms": arms, "words": parallel.as_text(words)}
 
 
@@ -76,6 +79,9 @@ def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.G
         raise ValueError("its returns do not fit")
     if not len(words) == len(returns) == len(streams) or not 0 <= arms.min() <= arms.max() <= len(problem.sources):
         raise ValueError("its trials do not fit")
+    sums = arrays.get("undiscounted")  # not of compiled episodes, nor in files of earlier versions
+    if sums is not None and (sums.dtype != np.float64 or sums.shape != returns.shape):
+        raise ValueError("its undiscounted returns do not fit")
     results = []
     for i, (stream, word) in enumerate(zip(streams, words, strict=True)):
         # as the trial did, so that they can be spawned on; the stream is not touched, the trial may have to be run
@@ -87,7 +93,10 @@ def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.G
         _advanced(learner_rng, word["learner_rng"])
         _fill(learner, {key: arrays[key][i] for key in LEARNED})
         bounds = None if word["bounds"] is None else Bounds(*map(float, word["bounds"]))
-        results.append(TrialResult(returns[i], arms[i], selector, learner, bounds, *map(int, word["counts"])))
+        clipped, widened, begun = map(int, word["counts"])
+        plain = None if sums is None else sums[i]
+        result = TrialResult(returns[i], arms[i], selector, learner, bounds, clipped, widened, begun, plain)
+        results.append(result)
     return results
 
 

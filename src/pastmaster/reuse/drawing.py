@@ -1,0 +1,108 @@
+"""The pictures of runs: returns over episodes, and who ran the episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pastmaster import figures
+from pastmaster.reuse.windows import windows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pastmaster.reuse.run import TransferRun
+
+FEW = 200  # episodes: up to so many, each is a point of its own
+MOST_SHOWN = 8  # sources with a colour of their own
+LEARNER, OTHERS = "0.35", "0.8"
+
+
+def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | None = None) -> None:
+    """Learning curves with their intervals, on given axes."""
+    for i, (label, run) in enumerate(runs.items()):
+        curve, style = run.curve(), figures.line_style(i)
+        axes.plot(curve.episode, curve.mean, label=label, **style)
+        axes.fill_between(curve.episode, curve.low, curve.high, color=style["color"], alpha=0.2, linewidth=0)
+    if optimum is not None:
+        axes.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
+    trials = {len(run.returns) for run in runs.values()}
+    many = f"{trials.copy().pop()} trials" if len(trials) == 1 else "trials"
+    band = f", 95% intervals over {many}" if max(trials) > 1 else ""
+    axes.set(xlabel="episode", ylabel="mean return per episode", title="Learning curve" + band)
+    axes.legend(loc="best", fontsize="small")
+    axes.grid(alpha=0.3)
+
+
+def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) -> None:
+    """Returns above, and below who ran the episodes."""
+    colours = _colours(run)
+    if run.returns.shape[1] <= FEW:
+        _draw_points(above, run, colours)
+    else:
+        draw_curves(above, {"mean return": run})
+    best = run.best_source
+    if best is not None:
+        mean = float(run.returns[run.arms == best].mean())
+        axes_label = f"best source, {run.arm_names[best]}: its mean"
+        above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=axes_label)
+    if optimum is not None:
+        above.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
+    above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    above.set_xlabel("")
+    _draw_shares(below, run, colours)
+
+
+def _colours(run: TransferRun) -> list[str]:
+    """A colour for each arm: the sources most used have their own, the others share one."""
+    used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
+    colours = [OTHERS] * run.n_sources + [LEARNER]
+    for place, i in enumerate(np.argsort(-used[:-1], kind="stable")[:MOST_SHOWN]):
+        if used[i] >= 0.005 * run.arms.size:
+            colours[int(i)] = str(figures.line_style(place)["color"])
+    return colours
+
+
+def _draw_points(axes: Axes, run: TransferRun, colours: list[str]) -> None:
+    """Every return as a point in the colour of its arm."""
+    episode = np.broadcast_to(np.arange(run.arms.shape[1]), run.arms.shape)
+    for arms, label, colour in _legend(run, colours):
+        ran = np.isin(run.arms, arms)
+        if ran.any():
+            size = 18 if run.arms.size <= FEW else 8
+            axes.scatter(episode[ran] + 0.5, run.returns[ran], s=size, color=colour, alpha=0.8, label=label)
+    trials = f" in {len(run.returns)} trials" if len(run.returns) > 1 else ""
+    axes.set(ylabel="return of an episode", title=f"Every episode{trials}, by who ran it")
+    axes.grid(alpha=0.3)
+
+
+def _draw_shares(axes: Axes, run: TransferRun, colours: list[str]) -> None:
+    """Stacked shares, constant over each window: the learner first, then the sources most used."""
+    shares, labels, shades = run.shares(), [], []
+    ends = np.array(windows(run.returns.shape[1]).edges).ravel()
+    rows = []
+    for arms, label, colour in _legend(run, colours):
+        rows.append(np.repeat(shares[:, arms].sum(axis=1), 2))
+        labels.append(label)
+        shades.append(colour)
+    axes.stackplot(ends, rows, labels=labels, colors=shades)
+    dropped = run.eliminated_at[run.eliminated_at >= 0]
+    if len(dropped):
+        label = "a source is dropped in a trial"
+        axes.plot(dropped, np.full(len(dropped), 1.02), "kv", markersize=4, clip_on=False, label=label)
+    axes.set(xlabel="episode", ylabel="share of episodes", ylim=(0, 1.05), title="Who ran the episodes")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+
+
+def _legend(run: TransferRun, colours: list[str]) -> list[tuple[list[int], str, str]]:
+    """The arms that are drawn alike, their label and their colour: the learner, the sources most used, the others."""
+    used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
+    own = [int(i) for i in np.argsort(-used[:-1], kind="stable") if colours[i] != OTHERS]
+    others = [i for i in range(run.n_sources) if colours[i] == OTHERS]
+    entries = [([i], run.arm_names[i], colours[i]) for i in (run.n_sources, *own)]
+    if others:
+        what = run.arm_names[others[0]] if len(others) == 1 else f"the other {len(others)} sources"
+        entries.append((others, what, OTHERS))
+    return entries
