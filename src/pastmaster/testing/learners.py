@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.checks import whole
-from pastmaster.errors import ContractError
+from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.reuse import LearnerSettings
 from pastmaster.testing.policies import check_policy
 from pastmaster.testing.tasks import same
@@ -55,6 +55,9 @@ def check_learner(
     >>> from pastmaster.testing import check_learner
     >>> check_learner(QLearning(), gym.spaces.Discrete(4), gym.spaces.Discrete(2))
     """
+    for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+        if not isinstance(space, gym.Space):
+            raise InvalidInputError(f"check_learner: {name} is {space!r}, must be a space of Gymnasium")
     if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
         raise ContractError(
             f"check_learner: {settings!r} has no method start(observation_space, action_space, gamma, rng): pass an "

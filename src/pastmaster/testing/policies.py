@@ -17,6 +17,7 @@ from pastmaster.parallel import transport
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.policies.convert import as_policy
 from pastmaster.policies.policy import TablePolicy, checked_policy
+from pastmaster.tables import one_line
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.testing.tasks import same
 
@@ -47,6 +48,8 @@ def check_policy(
 
     Raises
     ------
+    InvalidInputError
+        If it is no policy, or a class of policies.
     ContractError
         The action or the difference that was found, and its likely cause.
 
@@ -60,6 +63,10 @@ def check_policy(
     Traceback (most recent call last):
     pastmaster.errors.ContractError: check_policy: act gives the action 2, must be in Discrete(2)
     """
+    if isinstance(policy, type):
+        raise InvalidInputError(
+            f"check_policy: policy is the class {policy.__name__}, must be a policy: make one, {policy.__name__}(...)"
+        )
     observing, acting = _spaces(task)
     acts = as_policy(policy, "check_policy: policy")
     if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
@@ -104,7 +111,9 @@ def _spaces(task: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
         return gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
     pair = (task.observation_space, task.action_space) if isinstance(task, GymTask | gym.Env) else task
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(space, gym.Space) for space in pair)):
-        raise InvalidInputError(f"check_policy: task is {task!r}, must be a task, an environment or a pair of spaces")
+        raise InvalidInputError(
+            f"check_policy: task is {one_line(repr(task))}, must be a task, an environment or a pair of spaces"
+        )
     return copy.deepcopy(pair)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pastmaster.checks import is_whole, whole
-from pastmaster.errors import ContractError
+from pastmaster.errors import ContractError, InvalidInputError
+from pastmaster.tables import one_line
 from pastmaster.reuse.selector import Episode
 from pastmaster.testing.tasks import same
 
@@ -41,6 +42,8 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
 
     Raises
     ------
+    InvalidInputError
+        If ``factory`` is a selector, or a name, in place of a class or function.
     ContractError
         The first rule that a selector breaks, and the likely cause. It is an ``AssertionError`` too: in a test, a
         failure.
@@ -52,6 +55,10 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     >>> from pastmaster.testing import check_selector
     >>> check_selector(partial(Exp3Transfer, elimination="anytime"))
     """
+    if not callable(factory):
+        raise InvalidInputError(
+            f"check_selector: factory is {one_line(repr(factory))}, must be a class or a function that makes selectors"
+        )
     for arms in (whole("check_selector", "n_sources", n_sources, at_least=0), 0):
         check = _Check(factory, arms, whole("check_selector", "episodes", episodes, at_least=2), seed)
         check.repeats()
