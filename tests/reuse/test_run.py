@@ -291,6 +291,27 @@ def test_the_picture_without_optimum_eliminations_or_sources():
     assert not above.lines
 
 
+def test_few_episodes_are_points_in_the_colours_of_their_arms_with_a_line_for_the_best_source():
+    """No line joins episodes of different arms, and shares are steps: 0 or 1 of each episode."""
+    results = [trial([1, 2, 3, 4, 5, 3], [0, 2, 2, 1, 0, 1], dropped=[-1, -1], bounds=(0, 10))]
+    run = TransferRun.of(results, [np.zeros(2, int)] * 2, names=["old.zip", "new.zip"], gamma=0.9)
+    assert run.best_source == 1
+    above, below = run.plot().axes
+    assert labels(above) == ["learner", "old.zip", "new.zip", "best source, new.zip: its mean"]
+    assert labels(below) == ["learner", "old.zip", "new.zip"]
+    assert above.get_ylabel() == "return of an episode, discounted by 0.9"
+    points = {dots.get_label(): dots for dots in above.collections}
+    assert points["learner"].get_offsets().tolist() == [[1.5, 2.0], [2.5, 3.0]]
+    assert points["old.zip"].get_offsets().tolist() == [[0.5, 1.0], [4.5, 5.0]]
+    (line,) = above.lines  # the best source alone
+    assert set(line.get_ydata()) == {3.5}
+    assert line.get_color() == figures.line_style(1)["color"]
+    heights = {float(y) for area in below.collections for y in area.get_paths()[0].vertices[:, 1]}
+    assert heights == {0.0, 1.0}
+    assert "keep new.zip" in repr(run)
+    assert "keep new.zip" in str(run)
+
+
 def test_several_runs_are_drawn_in_one_picture_by_name(played, tmp_path):
     figure = plot_curves({"balanced": played, "by hand": two_trials()}, optimum=0.75)
     (axes,) = figure.axes

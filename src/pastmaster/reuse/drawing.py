@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FEW = 200  # episodes: up to so many, each is a point of its own
 MOST_SHOWN = 8  # sources with a colour of their own
-LEARNER, OTHERS = "0.35", "0.8"
+LEARNER, OTHERS, MEAN = "0.35", "0.8", "black"
 
 
 def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | None = None) -> None:
@@ -43,11 +43,13 @@ def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) 
         _draw_points(above, run, colours)
     else:
         draw_curves(above, {"mean return": run})
+        above.lines[0].set_color(MEAN)  # no colour of an arm
+        above.collections[0].set_color(MEAN)
     best = run.best_source
     if best is not None:
         mean = float(run.returns[run.arms == best].mean())
-        axes_label = f"best source, {run.arm_names[best]}: its mean"
-        above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=axes_label)
+        label = f"best source, {run.arm_names[best]}: its mean"
+        above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=label)
     if optimum is not None:
         above.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
     above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
@@ -74,7 +76,8 @@ def _draw_points(axes: Axes, run: TransferRun, colours: list[str]) -> None:
             size = 18 if run.arms.size <= FEW else 8
             axes.scatter(episode[ran] + 0.5, run.returns[ran], s=size, color=colour, alpha=0.8, label=label)
     trials = f" in {len(run.returns)} trials" if len(run.returns) > 1 else ""
-    axes.set(ylabel="return of an episode", title=f"Every episode{trials}, by who ran it")
+    discount = "" if run.gamma is None else f", discounted by {run.gamma:g}"
+    axes.set(ylabel=f"return of an episode{discount}", title=f"Every episode{trials}, by who ran it")
     axes.grid(alpha=0.3)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from pastmaster.checks import is_whole, whole
 from pastmaster.errors import ContractError, InvalidInputError
-from pastmaster.tables import one_line
 from pastmaster.reuse.selector import Episode
+from pastmaster.tables import one_line
 from pastmaster.testing.tasks import same
 
 BOUNDS = (-2.0, 6.0)
