@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,34 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def checked_file(place: str, path: Any, kind: str) -> Path:
+    """The path of a file that is there and not empty; ``place`` begins the error, ``kind`` says what it must be."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError(f"{place} is {path!r}, must be the path of {kind}")
+    found = Path(path)
+    if found.is_dir():
+        raise InvalidInputError(f"{place} is {str(path)!r}, a folder, must be {kind}{_files_in(found, found)}")
+    if not found.exists():
+        folder = found.parent
+        near = _files_in(folder, found) if folder.is_dir() else f"; there is no folder {str(folder)!r}"
+        raise InvalidInputError(f"{place} is {str(path)!r}, which does not exist, must be {kind}{near}")
+    if found.is_file() and not found.stat().st_size:
+        raise InvalidInputError(f"{place} is {str(path)!r}, an empty file, must be {kind}")
+    return found
+
+
+def _files_in(folder: Path, wanted: Path) -> str:
+    """The files of a folder with names most like the wanted one, as the end of a sentence."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError:
+        return ""
+    alike = get_close_matches(wanted.name, names, n=3, cutoff=0.5)
+    same_kind = [name for name in names if Path(name).suffix == (wanted.suffix or ".zip")]
+    near = list(dict.fromkeys([*alike, *same_kind]))
+    return f"; {str(folder)!r} has {', '.join(map(repr, near[:3]))}" if near else ""
 
 
 LARGEST = 2**31  # bytes of one array

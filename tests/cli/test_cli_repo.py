@@ -145,7 +145,7 @@ def test_a_first_session(tmp_path):
     assert fine("repo", "add", db, "--domain", "coloured-grid", "--count", 3) == f"{db}: 3 tasks added, 3 in all\n"
     assert fine("repo", "init", db) == f"{db}: 3 tasks\n"
     head, *lines = fine("repo", "list", db).splitlines()
-    assert head.split() == ["id", "task", "kind", "policy", "value", "cell"]
+    assert head.split() == ["id", "task", "policy", "value", "cell"]
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
     assert "3 tasks" not in fine("repo", "cluster", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
     fine("transfer", db, "--domain", "coloured-grid", "--count", 1, "--family-seed", 5, "--episodes", 50)
@@ -153,15 +153,15 @@ def test_a_first_session(tmp_path):
 
 def test_a_task_from_a_file_is_added_as_it_is(db, tmp_path):
     npz = write_task(tmp_path / "new task.npz")
-    assert fine("repo", "add", db, npz) == (
-        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 1 task added, 5 in all\n"
+    assert (
+        fine("repo", "add", db, npz) == f"task 5: new task, worth 34.58 under new task\n{db}: 1 task added, 5 in all\n"
     )
     with Repository(db) as repository:
         assert repository.task(5).name == "new task"
         assert np.array_equal(repository.policies()[4], solve(NEW).policy)
         assert repository.records()[4].value == cross_values([NEW], [solve(NEW).policy])[0, 0]
     assert fine("repo", "add", db, npz) == (
-        f"task 5: new task, worth 34.58 under its own policy 5\n{db}: 0 tasks added, 5 in all\n"
+        f"task 5: new task was there already, worth 34.58 under new task\n{db}: 0 tasks added, 5 in all\n"
     )
 
 
@@ -187,8 +187,8 @@ def test_an_environment_with_a_table_is_taken_exactly(db, tmp_path):
 def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
     db, policy = tmp_path / "boxes.db", tmp_path / "policy.npy"
     np.save(policy, [2, 2])
-    fine("repo", "init", db)
     assert "policy is None, must be given" in refused("repo", "add", db, "--gym", levers)
+    assert not db.exists()  # no repository is made for nothing
     fine("repo", "add", db, "--gym", levers, "--policy", policy, "--evaluation-episodes", 7)
     fine("repo", "add", db, "--gym", levers, "--kwargs", '{"best": 1}', "--policy", policy)
     first, second = told("repo", "list", db)
@@ -199,7 +199,7 @@ def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
         assert (task.gamma, task.horizon) == (0.99, 5)
     assert "is valued without a model: declare bounds" in refused("repo", "cluster", db, "--episodes", 10)
     fine("repo", "cluster", db, "--n-clusters", 2, *CLUSTER)
-    assert "is valued without a model: declare bounds" in refused("transfer", db, "--gym", levers)
+    assert told("transfer", db, "--gym", levers, "--episodes", 50)["mean_return"] > 0.2  # bounds follow the returns
     assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
 
 
@@ -226,7 +226,7 @@ def test_the_repository_in_a_few_lines(db, tmp_path):
     assert (found["tasks"], found["states"], found["actions"], found["kinds"]) == (4, 16, 4, "tabular")
     assert found["kept"].startswith("2 of 4 when last clustered, cost ")
     with Repository(db) as repository:
-        assert found["source_policies"] == repository.source_ids()
+        assert [kept["policy"] for kept in found["kept_policies"]] == repository.source_ids()
         assert found["return_bounds"] == list(repository.return_bounds())
     lines = fine("repo", "show", db, "--picture", tmp_path / "kept.png").splitlines()
     assert [line.split("  ")[0] for line in lines] == [name.replace("_", " ") for name in found]
@@ -251,6 +251,10 @@ def test_clusters_for_so_many_episodes(db, tmp_path):
     with Repository(db) as repository:
         assert repository.clustering().cost == found["cost"]
         assert [cell["task"] for cell in found["kept"]] == (repository.clustering().representatives + 1).tolist()
+        assert [cell["policy"] for cell in found["kept"]] == repository.cell_policies()
+        assert repository.clusterings()[-1].settings["directed"] is True
+        assert repository.clusterings()[-1].seed == found["seed"] == 0
+    assert sorted(task for cell in found["kept"] for task in cell["serves"]) == [1, 2, 3, 4]
     assert "<svg" in (tmp_path / "kept.svg").read_text()
 
 
@@ -258,9 +262,12 @@ def test_clusters_for_so_many_episodes(db, tmp_path):
 def test_exactly_so_many_policies(db, n_clusters):
     assert len(told("repo", "cluster", db, "--n-clusters", n_clusters, *CLUSTER)["kept"]) == n_clusters
     table = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--jobs", 2, "--quiet", *CLUSTER).splitlines()
-    assert table[0].split("  ")[0] == "task"
+    assert table[0].split("  ")[0] == "policy"
     assert len(table) == n_clusters + 2
-    assert table[-1].startswith(f"{n_clusters} of 4 tasks kept")
+    assert table[-1].startswith(f"{n_clusters} of 4 policies kept")
+    assert table[-1].endswith(", seed 0")
+    symmetric = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
+    assert symmetric[-1].startswith(f"{n_clusters} of 4 tasks kept")
 
 
 def test_the_fewest_policies_such_that_no_task_loses_more(db):
@@ -320,26 +327,28 @@ def test_a_new_task_is_met_with_what_is_kept(db, tmp_path):
     arguments = ("transfer", db, *GRID, "--episodes", 80, "--trials", 3, "--seed", 4)
     found = told(*arguments)
     with Repository(db) as repository:
-        assert found["source_policies"] == repository.source_ids()
-    assert found["recommended"] in [*found["source_policies"], "learner"]
+        assert [arm["policy"] for arm in found["arms"]] == [*repository.source_ids(), None]
+        assert [arm["name"] for arm in found["arms"]] == [*repository.named_sources(), "learner"]
+    assert found["recommended"] in [{key: arm[key] for key in ("name", "policy", "source")} for arm in found["arms"]]
+    assert found["seed"] == 4
     assert len(found["totals"]) == 3
     assert found["mean_return"] == pytest.approx(sum(found["totals"]) / 240)
-    assert len(found["shares"]) == 3
-    assert sum(found["shares"]) == pytest.approx(1)
+    assert sum(arm["share"] for arm in found["arms"]) == pytest.approx(1)
     assert found == told(*arguments, "--jobs", 2)
     assert found != told(*arguments[:-1], 5)
     lines = fine(*arguments, "--picture", tmp_path / "run.png").splitlines()
     assert lines[0].startswith("TransferRun(3 x 80 episodes, 2 sources")
-    kept = [source for source in range(2) if lines[0].endswith(f"keep source {source})")]
+    kept = found["recommended"]["name"]
+    assert lines[0].endswith(f"keep {'the learner' if kept == 'learner' else kept}), seed 4")
     assert lines[1].startswith("an optimal policy earns 34.58, the best source ")
-    assert lines[2:] == [f"source {i} is policy {found['source_policies'][i]} of the repository" for i in kept]
+    assert [line.split("  ")[0] for line in lines[3:]] == [arm["name"] for arm in found["arms"]]
     assert matplotlib.image.imread(tmp_path / "run.png").size
     assert unchanged(db)  # nothing is stored
 
 
 @pytest.mark.parametrize("selector", ["exp3-transfer", "tsallis-inf", "regret-balancing", "ppr"])
 def test_every_selector_can_be_named(db, selector):
-    assert told("transfer", db, *GRID, "--episodes", 20, "--selector", selector)["shares"]
+    assert told("transfer", db, *GRID, "--episodes", 20, "--selector", selector)["arms"]
 
 
 def test_an_agent_goes_on_where_it_was(tmp_path):
@@ -448,7 +457,7 @@ def incomplete(folder):
 
 REFUSALS = [
     ("repo list {folder}/nowhere.db", "no repository at .*nowhere.db: `pastmaster repo init .*nowhere.db` makes"),
-    ("repo add {folder}/nowhere.db {new}", "there is no repository at"),
+    ("repo list {folder}/nowhere.db", "there is no repository at"),
     ("transfer {folder}/nowhere.db {new}", "there is no repository at"),
     ("repo init {folder}/no/folder.db", "cannot be made: there is no folder"),
     ("repo list {folder}", "is a directory, must be a file"),
@@ -467,8 +476,9 @@ REFUSALS = [
     ("transfer {db} {new} --bounds 1 0", "bounds is"),
     ("transfer {db} --domain coloured-grid --count 2", "transfer meets one task, got 2"),
     ("repo add {db}", "no task is named: give .npz files, --gym ID, or --domain NAME"),
-    ("repo add {db} {folder}/nowhere.npz", "nowhere.npz cannot be read: No such file"),
-    ("repo add {db} {folder}", "cannot be read: Is a directory"),
+    ("repo add {db} {folder}/nowhere.npz", "nowhere.npz', which does not exist, must be an .npz file.*; '.*' has"),
+    ("repo add {db} {folder}", "the task is '.*', a folder, must be an .npz file of arrays"),
+    ("repo add {db} {wrong}", "wrong.npy is given as a task, must follow --policy"),
     ("repo add {db} {text}", "notes.txt is not an .npz file"),
     ("repo add {db} {truncated}", "truncated.npz is not an .npz file"),
     ("repo add {db} {torn}", "torn.npz"),
@@ -476,11 +486,18 @@ REFUSALS = [
     ("repo add {db} {poisoned}", "poisoned.npz .*start.npy: has dtype object.*objects are never read"),
     ("repo add {db} {odd}", "odd.npz holds 'rewards', must hold next_state, reward and gamma"),
     ("repo add {db} {incomplete}", "incomplete.npz holds no 'gamma', must hold next_state, reward and gamma"),
-    ("repo add {db} {new} --policy {wrong}", r"policy has shape \(5,\).*must be \[16\]"),
+    ("repo add {db} {new} --policy {wrong}", r"^Error: --policy wrong.npy has shape \(5,\).*must be \[16\]"),
     ("repo add {db} {new} --policy {poisoned_policy}", "objects are never read.*must be a .npy file of actions"),
     ("repo add {db} {new} --policy {text}", "must be a .npy file of actions"),
-    ("repo add {db} {new} --policy {folder}/nowhere.npy", "cannot be read: No such file"),
-    ("repo add {db} {new} {new} --policy {wrong}", "--policy goes with one task, got 2"),
+    ("repo add {db} {new} --policy {folder}/nowhere.npy", "nowhere.npy', which does not exist, must be a model's .zip"),
+    ("repo add {db} {new} --policy {folder}/nowhere.zip", "nowhere.zip', which does not exist, must be a .zip file"),
+    ("repo add {db} {new} --policy {folder}", "a folder, must be a model's .zip file, or an .npy file of actions"),
+    ("repo add {db} {new} {new} --policy {wrong}", "--policy names 1 files for 2 tasks, must be one to each task"),
+    ("repo add {db} --gym A-v0 --gym B-v0 --kwargs {{}}", "--kwargs is given 1 times for 2 environments, must be"),
+    ("repo add {db} {new} --kwargs {{}}", "--kwargs is given without --gym"),
+    ("repo add {db} --gym A-v0 --kwargs-file {text}", "notes.txt is not JSON"),
+    ("repo add {db} --gym A-v0 --kwargs-file {folder}/no.json", "--kwargs-file is .* which does not exist"),
+    ("repo add {db} --gym A-v0 --import no_such_module", "--import no_such_module: ModuleNotFoundError"),
     ("repo add {db} {new} --evaluation-episodes 5", "policy is None, must be given"),
     ("repo add {db} --gym Nowhere-v0", "--gym Nowhere-v0 cannot be made: .*doesn't exist"),
     ("repo add {db} --gym no/such:thing-v0", "--gym no/such:thing-v0 cannot be made"),

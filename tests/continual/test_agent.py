@@ -265,7 +265,7 @@ def test_the_first_tasks_have_no_sources_and_clusters_change_only_every_j_tasks(
     assert run.reclustered == [3, 6]
     during = [ids for _, ids in seen]
     assert during[0] == during[1] == during[2] == []
-    assert during[3] == during[4] == during[5] == repository.database.read(repository.clusterings()[0].kept)[1]
+    assert during[3] == during[4] == during[5] == repository.database.read(repository.clusterings()[0].kept_policies)
     assert during[6] == repository.source_ids()
 
 
@@ -321,7 +321,7 @@ def test_a_stream_of_environments(repository):
     assert run.evaluation_episodes.tolist() == [4 * (2 * before + 1) for before in range(4)]
     assert run.n_sources.tolist() == [0, 0, 0, 1]
     assert list(repository.tasks()) == LAKES
-    assert f"{4 * 16} more episodes to value policies" in repr(run)
+    assert f"{4 * 16} more episodes to value policies" in str(run)
     assert repository.check() == []
 
 
@@ -558,7 +558,8 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"episodes": 2.5}, r"ContinualTransfer: episodes is 2\.5"),
         ({"recluster_every": 0}, "ContinualTransfer: recluster_every is 0, must be a whole number, at least 1"),
         ({"recluster_every": True}, "ContinualTransfer: recluster_every is True"),
-        ({"rng": 42}, r"ContinualTransfer: rng is 42, must be a numpy\.random\.Generator"),
+        ({"rng": -1}, r"ContinualTransfer: rng is -1, must be a seed \(a whole number, at least 0\), a numpy"),
+        ({"rng": 2.0}, r"ContinualTransfer: rng is 2.0, must be a seed"),
         ({"sources": "best"}, "ContinualTransfer: sources is 'best', must be one of 'clusters', 'all', 'none'"),
         ({"bounds": (1, 0)}, r"ContinualTransfer: bounds is \(1, 0\)"),
         ({"bounds": 3}, "ContinualTransfer: bounds is 3"),
@@ -719,7 +720,8 @@ def test_a_run_in_one_line():
     )
     assert run.total == 12
     assert run.mean_returns.tolist() == [1.5, 4.5]
-    assert repr(run) == (
+    assert repr(run) == "ContinualRun(2 tasks x 2 episodes: mean return 3 of 5, at the end 4.5 of 6)"
+    assert str(run) == (
         "ContinualRun(2 tasks x 2 episodes: mean return 3 where the best stored policies earn 5; "
         "in the last tenth of the tasks 4.5 of 6)"
     )

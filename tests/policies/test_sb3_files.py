@@ -130,7 +130,7 @@ def normalised(algorithm, norm_obs=True):
 def test_normalisation_is_refused_until_it_is_given(algorithm, tmp_path, rng):
     model, wrapped = normalised(algorithm)
     path, seen = models.saved(model, tmp_path), 3 * drawn(model.observation_space, rng)
-    with pytest.raises(InvalidInputError, match="normalise must be given: pass normalise=False, or its mean and var"):
+    with pytest.raises(InvalidInputError, match=r"pass normalise=False \(--no-normalise\), or its mean and var"):
         load_sb3(path)
     np.savez(tmp_path / "statistics.npz", **normalisation_of(wrapped))
 
@@ -184,7 +184,7 @@ def test_statistics_that_do_not_fit_are_refused(tmp_path):
         (pickled, "a pickle, which may run code, must be an .npz"),
         (objects, r"normalise objects.npz is not an .npz file of numbers: mean.npy: has dtype object"),
         (text, "normalise text.npz is not an .npz file of numbers"),
-        (tmp_path / "none.npz", "normalise none.npz cannot be read: No such file"),
+        (tmp_path / "none.npz", "none.npz', which does not exist, must be an .npz file of mean and var"),
         ({"mean": np.zeros(3), "var": np.ones(3)}, r"normalise\['mean'\] must hold 4 numbers"),
         ({"mean": np.zeros(4)}, "must be a dict of mean and var"),
         (True, "must be a dict of mean and var"),
@@ -454,25 +454,25 @@ def script(parts, path):
 
 
 HARM = {
-    "not a zip": (lambda parts, path: path.write_bytes(b"PK nothing"), "is not a readable zip file"),
-    "empty": (lambda parts, path: path.write_bytes(b""), "is not a readable zip file"),
+    "not a zip": (lambda parts, path: path.write_bytes(b"PK nothing"), "is not a .zip file that a model"),
+    "empty": (lambda parts, path: path.write_bytes(b""), "an empty file, must be a .zip file that a model"),
     "cut short": (
         lambda parts, path: path.write_bytes(path.read_bytes()[:-500]),
-        "is not a readable zip file|has no data",
+        "is not a .zip file that a model|without 'data'",
     ),
     "flipped": (
         lambda parts, path: path.write_bytes(path.read_bytes().replace(b'"verbose"', b'"verbosE"', 1)),
-        "is not a readable zip file: Bad CRC",
+        "is not a .zip file that a model of Stable-Baselines3 saved: Bad CRC",
     ),
-    "no data": (lambda parts, path: models.written(path, {"policy.pth": b""}), "has no data"),
-    "no weights": (lambda parts, path: models.written(path, {"data": b"{}"}), "has no policy.pth"),
+    "no data": (lambda parts, path: models.written(path, {"policy.pth": b""}), "without 'data', which every model has"),
+    "no weights": (lambda parts, path: models.written(path, {"data": b"{}"}), "is a zip file without 'policy.pth'"),
     "only a path out": (
         lambda parts, path: models.written(path, {"../../data": parts["data"], "/policy.pth": b""}),
-        "has no data",
+        "without 'data', which every model has",
     ),
     "a bomb": (bomb, "data has 67,108,866 bytes, must have at most 67,108,864"),
     "gigabytes declared": (lambda parts, path: declares(path, "policy.pth", 2**32 - 2), "must have at most"),
-    "less declared": (lambda parts, path: declares(path, "policy.pth", 100), "is not a readable zip file: Bad CRC"),
+    "less declared": (lambda parts, path: declares(path, "policy.pth", 100), "is not a .zip file .* saved: Bad CRC"),
     "a bomb within": (inner_bomb, "policy.pth is not .*: it would unpack to 16,.* bytes, must not be compressed"),
     "a script": (script, "policy.pth is not an archive of tensors alone"),
     "many views of little": (many_views, "must be floats that the file has room for"),
@@ -481,7 +481,7 @@ HARM = {
     "deep JSON": (lambda p, path: models.written(path, p | {"data": b"[" * 10**6}), "data is not JSON"),
     "no JSON": (lambda p, path: models.written(path, p | {"data": b"\xff\xfe{"}), "data is not JSON"),
     "a list": (lambda p, path: models.written(path, p | {"data": b"[]"}), "data is a list, must be a dict"),
-    "a folder": (lambda parts, path: (path.unlink(), path.mkdir()), "must be a file saved by Stable-Baselines3"),
+    "a folder": (lambda parts, path: (path.unlink(), path.mkdir()), "a folder, must be a .zip file that a model"),
 }  # fmt: skip
 
 

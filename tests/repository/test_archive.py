@@ -132,7 +132,7 @@ def test_import_into_what_is_not_empty_is_refused(folder, place, rng):
     with Repository(place) as repository:
         repository.add(random_task(rng))
         before = everything(repository)
-        with pytest.raises(RepositoryError, match=r"^import: .* holds or held records, must be new"):
+        with pytest.raises(RepositoryError, match=r"^Repository.import_: .* holds or held records, must be new"):
             repository.import_(folder)
         assert everything(repository) == before
         assert_whole(repository)
@@ -143,7 +143,7 @@ def test_export_over_what_is_there_is_refused(source, folder, tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "empty").mkdir()
     for taken in (folder, tmp_path / "file"):
-        with pytest.raises(RepositoryError, match=r"^export: .* is there already, must be a new or empty folder"):
+        with pytest.raises(RepositoryError, match=r"^Repository.export: .* is there already, must be a new"):
             source.export(taken)
     assert source.export(tmp_path / "empty") == tmp_path / "empty"
     assert sorted(path.name for path in folder.rglob("*")) == before
@@ -196,7 +196,7 @@ def test_any_changed_byte_is_noticed(folder, target, rng):
         if path.suffix == ".json" and harmless(raw, bytes(changed)):
             continue
         path.write_bytes(changed)
-        with pytest.raises(RepositoryError, match=r"^import: "):
+        with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
             target.import_(folder)
         assert len(target) == 0
         path.write_bytes(raw)
@@ -260,7 +260,7 @@ def test_a_manifest_that_was_tampered_with_is_refused(folder, tmp_path, mischief
         return
     edit_manifest(folder, MISCHIEF[mischief], forged)
     with Repository(tmp_path / "target.db") as target:
-        with pytest.raises(RepositoryError, match=r"^import: "):
+        with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
             target.import_(folder)
         assert everything(target) == {}
 
@@ -292,7 +292,7 @@ def test_rows_tampered_with_under_a_right_checksum_are_refused(folder, tmp_path)
         for change in mischief:
             (folder / "manifest.json").write_bytes(manifest)
             edit_manifest(folder, change)
-            with pytest.raises(RepositoryError, match=r"^import: "):
+            with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
                 target.import_(folder)
             assert everything(target) == {}
 
@@ -334,20 +334,20 @@ def test_a_planted_pickle_is_not_executed(folder, target, tmp_path):
 def test_what_is_missing_is_named(folder, target, gone):
     path = folder / gone
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(RepositoryError, match=r"^import: .* cannot be read: No such file"):
+    with pytest.raises(RepositoryError, match=r"^Repository.import_: .* cannot be read: No such file"):
         target.import_(folder)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "NaN", '"text"', "[" * 100_000, '{"format": 1}', "\xff"])
 def test_a_manifest_that_is_none_is_refused(folder, target, text):
     (folder / "manifest.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(RepositoryError, match=r"^import: "):
+    with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
         target.import_(folder)
 
 
 def test_a_file_where_a_folder_must_be_is_refused(target, tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(RepositoryError, match=r"^import: .* cannot be read"):
+    with pytest.raises(RepositoryError, match=r"^Repository.import_: .* cannot be read"):
         target.import_(tmp_path / "file")
-    with pytest.raises(RepositoryError, match=r"^export: .* cannot be written"):
+    with pytest.raises(RepositoryError, match=r"^Repository.export: .* cannot be written"):
         target.export(tmp_path / "file" / "below")

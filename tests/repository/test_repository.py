@@ -52,7 +52,9 @@ def test_an_empty_repository_holds_nothing(repository):
     assert list(repository.tasks()) == list(repository.policies()) == []
     assert repository.cross_values().shape == (0, 0)
     assert repository.clustering() is None
-    assert repr(repository) == f"Repository({repository.place}: 0 tasks, 0 policies)"
+    assert repr(repository).startswith("Repository(")
+    assert repr(repository).endswith(f"{repository.place[-20:]}: 0 tasks, 0 policies)")
+    assert len(repr(repository)) <= 100
     with pytest.raises(RepositoryError, match="holds no tasks yet"):
         repository.return_bounds()
 
@@ -486,16 +488,17 @@ def test_numpys_integers_are_ids_too(place, rng):
 # Clustering
 
 
-def test_a_clustering_is_kept_with_what_was_asked_and_proven(place, rng, seed):
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_clustering_is_kept_with_what_was_asked_and_proven(place, rng, seed, directed):
     tasks = random_tasks(rng, 6)
     with Repository(place) as repository:
         for task in tasks:
             repository.add(task)
-        options = {"episodes": 500, "certify": True, "restarts": 2, "iterations": 2000}
-        found = repository.cluster(rng=np.random.default_rng(seed), **options)
+        options = {"episodes": 500, "certify": True, "restarts": 2, "iterations": 2000, "directed": directed}
+        found = repository.cluster(rng=seed, **options)
         U, span = repository.cross_values(), pastmaster.return_bounds(tasks).span
     expected = pastmaster.search_clusterings(
-        pastmaster.policy_distance(U), span=span, rng=np.random.default_rng(seed), **options
+        pastmaster.policy_distance(U, directed=directed), span=span, rng=np.random.default_rng(seed), **options
     )
     with Repository(place) as reopened:
         kept, (record,) = reopened.clustering(), reopened.clusterings()
@@ -505,7 +508,8 @@ def test_a_clustering_is_kept_with_what_was_asked_and_proven(place, rng, seed):
         for name in ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted", "n_clusters"):
             assert getattr(kept, name) == getattr(found, name) == getattr(expected, name)
         assert kept.lower_bound is not None
-        assert record.settings == options | {"span": span, "directed": False, "method": "search"}
+        assert record.settings == options | {"span": span, "method": "search", "seed": seed}
+        assert record.seed == seed
         assert record.result["cost"] == found.cost
         assert record.stream is None
         policies = reopened.policies()
@@ -519,7 +523,7 @@ def test_sources_are_policies_of_record_now_and_none_twice(repository):
     one = repository.add(one_step_task(9, 0, 0), ALWAYS[0])
     two = repository.add(one_step_task(0, 9, 0), ALWAYS[1])
     three = repository.add(one_step_task(0, 1, 2), ALWAYS[0])
-    repository.cluster(rng=np.random.default_rng(0), n_clusters=3, restarts=2, iterations=1000)
+    repository.cluster(rng=0, n_clusters=3, directed=False, restarts=2, iterations=1000)
     assert len(repository.sources()) == 2  # two and three have the same policy of record
     assert len(set(repository.source_ids())) == 2
     repository.replace_policy(three, ALWAYS[2])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     help="Reuse the kept policies, all of them, or none.",
 )  # fmt: skip
 @options.whole_option("--recluster-every", 20, "Tasks between two clusterings.")
-@options.selector_option
+@options.arm_options
 @options.bounds_option
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 @options.picture_option
 @options.quiet_option("No bar.")
 def continual(
-    place: str, named: NamedTasks, selector: str, no_model: bool, restarts: int, log: Path | None,
-    tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool, **settings: Any,
+    place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int,
+    log: Path | None, tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool,
+    **settings: Any,
 ) -> None:  # fmt: skip
     """Meet task after task, reusing what is kept and keeping what is learned.
 
@@ -48,8 +49,6 @@ def continual(
     \b
     pastmaster continual agent.db --domain surveillance --picture run.png
     """
-    import numpy as np
-
     from pastmaster.continual import ContinualTransfer, Hook, JsonLines, Progress, TensorBoard
 
     tasks = named.read()
@@ -63,8 +62,8 @@ def continual(
         if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
-            repository, rng=np.random.default_rng(seed), model=not no_model, hooks=hooks, n_jobs=jobs,
-            clustering={"restarts": restarts}, **settings, **options.selector_settings(selector),
+            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs, clustering={"restarts": restarts},
+            **settings, **options.arm_settings(selector, learner, tasks[0]),
         )  # fmt: skip
         try:
             run = agent.run(tasks)
@@ -74,14 +73,16 @@ def continual(
     if as_json:
         printing.print_json(_as_json(run))
     else:
-        click.echo(str(run))
+        click.echo(f"{run}, seed {seed}")
     if picture is not None:
         printing.save_picture(run.plot(), picture)
 
 
 def _as_json(run: ContinualRun) -> dict[str, Any]:
     return {
+        "seed": run.seed,
         "total": run.total,
+        "tasks": run.names,
         "mean_returns": run.mean_returns.tolist(),
         "values": [None if value != value else value for value in run.values.tolist()],
         "n_sources": run.n_sources.tolist(),

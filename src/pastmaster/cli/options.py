@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,22 @@ def opened(place: str, *, create: bool = False) -> Repository:
     from pastmaster.repository import Repository
 
     return Repository(place, create=create)
+
+
+@contextmanager
+def opened_or_made(place: str) -> Iterator[Repository]:
+    """The repository at a place, made if there is none; if nothing gets into a file made here, it is removed again."""
+    there = "://" in place or Path(place).exists()
+    empty = True
+    try:
+        with opened(place, create=True) as repository:
+            try:
+                yield repository
+            finally:
+                empty = not len(repository)
+    finally:
+        if empty and not there:
+            Path(place).unlink(missing_ok=True)
 
 
 def whole_option(name: str, default: int, what: str, at_least: int = 1, at_most: int | None = None) -> Decorator:
@@ -106,16 +123,69 @@ bounds_option = click.option(
 def _selectors() -> Sequence[str]:
     from pastmaster.reuse import SELECTORS
 
-    return ["recommended", *SELECTORS]
+    return list(SELECTORS)
 
 
-selector_option = click.option(
-    "--selector", type=LazyChoice(_selectors), default="recommended", show_default=True, help="How arms are chosen."
+LEARNERS = ("q-learning", "dqn", "sac", "td3", "ddpg")
+_SELECTOR = click.option(
+    "--selector", type=LazyChoice(_selectors), help="How arms are chosen.  [default: the recommended one]"
+)
+_LEARNER = click.option(
+    "--learner", type=click.Choice(LEARNERS), help="Who learns the task.  [default: the one that fits its actions]"
 )
 
 
-def selector_settings(name: str) -> dict[str, Any]:
-    """The options of ``transfer`` that a selector's name stands for."""
-    from pastmaster.reuse import RECOMMENDED
+def arm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--selector`` and ``--learner``."""
+    return _SELECTOR(_LEARNER(command))
 
-    return dict(RECOMMENDED) if name == "recommended" else {"selector": name}
+
+def arm_settings(selector: str | None, learner: str | None, task: Any) -> dict[str, Any]:
+    """The arguments of ``transfer`` that these names stand for; a name that is not given leaves the choice to it."""
+    from pastmaster.reuse import RECOMMENDED, SB3Learning
+
+    settings: dict[str, Any] = {} if selector is None else {"selector": selector}
+    if learner == "q-learning":
+        settings["learner"] = RECOMMENDED["learner"]
+    elif learner is not None:
+        settings["learner"] = SB3Learning(learner.upper(), **_noise(learner, task))
+    return settings
+
+
+def _noise(learner: str, task: Any) -> dict[str, Any]:
+    """Noise of standard deviation 0.1, on actions in -1 .. 1, for TD3 and DDPG, which do not explore without any."""
+    import gymnasium as gym
+    import numpy as np
+
+    from pastmaster.tasks import GymTask
+
+    if learner not in ("td3", "ddpg") or not isinstance(task, GymTask):
+        return {}
+    space = task.action_space
+    try:
+        from stable_baselines3.common.noise import NormalActionNoise
+    except ImportError:  # whoever starts the learner says so
+        return {}
+    if not isinstance(space, gym.spaces.Box):
+        return {}
+    return {"action_noise": NormalActionNoise(np.zeros(space.shape), np.full(space.shape, 0.1))}
+
+
+modules_option = click.option(
+    "--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers environments."
+)
+
+
+def imported(modules: Sequence[str]) -> None:
+    """Import the modules that a person named; those in the current folder are found."""
+    import importlib
+    import sys
+
+    here = str(Path.cwd())
+    if modules and here not in sys.path:
+        sys.path.insert(0, here)
+    for module in modules:
+        try:
+            importlib.import_module(module.removesuffix(".py"))
+        except Exception as error:  # a module may raise anything
+            raise click.ClickException(f"--import {module}: {type(error).__name__}: {error}") from None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.tasks import NamedTasks, read_policy, task_options
-from pastmaster.errors import InvalidInputError
+from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
+from pastmaster.cli.tasks import NamedTasks, task_options
 
 if TYPE_CHECKING:
+    from pastmaster.clustering import Clustering
     from pastmaster.repository import Repository
     from pastmaster.repository.records import TaskRecord
 
@@ -33,35 +34,40 @@ def init(place: str) -> None:
         click.echo(f"{repository.place}: {len(repository)} tasks")
 
 
-@repo.command()
+@repo.command(cls=TakesPolicies)
 @task_options
-@options.path_option("--policy", "Its policy (.npy, or Stable-Baselines3's .zip); without it a task is solved.")
+@policy_options
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
 @options.quiet_option("Print only the ids.")
-def add(place: str, named: NamedTasks, policy: Path | None, evaluation_episodes: int | None, quiet: bool) -> None:
-    """Add tasks with their policies: files of arrays, an environment, or a domain's family.
+def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes: int | None, quiet: bool) -> None:
+    """Add tasks with their policies: files of arrays, environments, or a domain's family.
+
+    A policy from a file is called by the file's name. The repository is made if there is none.
 
     \b
     pastmaster repo add tasks.db --domain surveillance --count 60
     pastmaster repo add lakes.db --gym FrozenLake-v1 --policy lake.npy
+    pastmaster repo add carts.db --gym CartPole-v1 --policy ppo.zip
+    pastmaster repo add arms.db --gym Arm-v0 --import arms --no-normalise \\
+        --kwargs-file arms.json --policy drawer/*.zip
     """
     from pastmaster import parallel
 
-    tasks = named.read()
-    given = None if policy is None else read_policy(policy)
-    if given is not None and len(tasks) > 1:
-        raise InvalidInputError(f"--policy goes with one task, got {len(tasks)}")
-    with options.opened(place) as repository:
-        before = len(repository)
-        for task in parallel.tracked(tasks, len(tasks), printing.bars_wanted(quiet), "adding"):
-            number = repository.add(task, given, evaluation_episodes=evaluation_episodes)
+    pairs = given.read(named.read())
+    with options.opened_or_made(place) as repository:
+        before = {record.id: record.own_policy for record in repository.records()}
+        n_before = len(before)
+        for task, policy, source in parallel.tracked(pairs, len(pairs), printing.bars_wanted(quiet), "adding"):
+            number = repository.add(task, policy, source=source, evaluation_episodes=evaluation_episodes)
+            own = repository.record(number).own_policy
             if quiet:
                 click.echo(number)
-            elif len(tasks) == 1:
-                click.echo(_added_line(repository, number))
+            elif len(pairs) == 1 or source is not None or number in before:
+                click.echo(_added_line(repository, number, before.get(number), source))
+            before[number] = own
         if not quiet:
             now = len(repository)
-            added = now - before
+            added = now - n_before
             click.echo(f"{repository.place}: {added} task{'' if added == 1 else 's'} added, {now} in all")
 
 
@@ -79,7 +85,7 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 @options.repository_argument
 @options.json_option
 def list_(place: str, as_json: bool) -> None:
-    """All tasks: what their policy of record is worth, and the cell they are in."""
+    """All tasks: the best stored policy for each, its file, what it is worth, and the cell they are in."""
     with options.opened(place) as repository:
         found, cells = repository.records(), repository.cells()
     if as_json:
@@ -88,20 +94,26 @@ def list_(place: str, as_json: bool) -> None:
     if not found:
         click.echo("no tasks yet: pastmaster repo add --help")
         return
+    files = any(record.policy_source for record in found)
     lines = [
-        (r.id, r.name or "unnamed", r.kind, r.policy_of_record, f"{r.value:.4g}", str(cells.get(r.id, "-")))
+        (
+            r.id, r.name or "unnamed", r.policy_name, *([r.policy_source or "-"] if files else []), f"{r.value:.4g}",
+            str(cells.get(r.id, "-")),
+        )
         for r in found
-    ]
-    printing.print_table(("id", "task", "kind", "policy", "value", "cell"), lines)
+    ]  # fmt: skip
+    printing.print_table(("id", "task", "policy", *(["file"] if files else []), "value", "cell"), lines)
 
 
 @repo.command()
 @options.repository_argument
 @click.argument("number", required=False, type=int, metavar="[ID]")
+@options.modules_option
 @options.json_option
 @options.picture_option
-def show(place: str, number: int | None, as_json: bool, picture: Path | None) -> None:
+def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool, picture: Path | None) -> None:
     """The repository in a few lines, or one task; --picture draws the latest clustering."""
+    options.imported(modules)
     with options.opened(place) as repository:
         facts = _task_facts(repository, number) if number is not None else _facts(repository)
         clustering = repository.clustering() if picture is not None else None
@@ -112,6 +124,7 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
     else:
         for name, value in facts.items():
             text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
+            text = ", ".join(map(_called, value)) if name == "kept_policies" else text
             if value is not None:
                 click.echo(f"{name.replace('_', ' '):<20}{text}")
     if picture is not None and clustering is not None:
@@ -124,7 +137,10 @@ def show(place: str, number: int | None, as_json: bool, picture: Path | None) ->
 @options.bounds_option
 @click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
 @click.option("--max-radius", type=float, help="Instead: the fewest policies such that no task loses more.")
-@click.option("--directed", is_flag=True, help="Count what the tasks lose, not what swapped policies would cost.")
+@click.option(
+    "--directed/--symmetric", default=True, show_default=True,
+    help="Count what each task loses with a policy, or (the paper's) what two tasks lose if they swap policies.",
+)  # fmt: skip
 @click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
 @click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
 @options.seed_option("Random seed of the search.")
@@ -137,15 +153,14 @@ def cluster(
     place: str, bounds: tuple[float, float] | None, seed: int, jobs: int, as_json: bool, picture: Path | None,
     quiet: bool, **question: Any,
 ) -> None:  # fmt: skip
-    """Find the few policies that stand for all, and keep the answer.
+    """Find the few policies that serve all tasks, and keep the answer.
 
-    Ctrl-C ends the search early and keeps the best so far; the exit code is then 130.
+    Any stored policy may be kept, and is named with the file it came from. Ctrl-C ends the search early and keeps the
+    best so far; the exit code is then 130.
 
     \b
     pastmaster repo cluster tasks.db --episodes 10000 --certify --picture kept.png
     """
-    import numpy as np
-
     from pastmaster.values.bounds import checked_bounds
 
     asked = {name: value for name, value in question.items() if value is not None}
@@ -154,21 +169,19 @@ def cluster(
     if not {"episodes", "n_clusters", "max_radius"} & set(asked):
         raise click.UsageError("one of --episodes, --n-clusters and --max-radius is needed")
     with options.opened(place) as repository:
-        records = repository.records()
-        rng = np.random.default_rng(seed)
-        found = repository.cluster(rng=rng, n_jobs=jobs, progress=printing.bars_wanted(quiet), **asked)
-    cells = zip(found.representatives.tolist(), np.bincount(found.labels).tolist(), found.radii.tolist(), strict=True)
-    kept = [
-        {"task": records[task].id, "name": records[task].name or "unnamed", "size": size, "radius": radius}
-        for task, size, radius in cells
-    ]
+        found = repository.cluster(rng=seed, n_jobs=jobs, progress=printing.bars_wanted(quiet), **asked)
+        kept = _kept(repository, found)
     if as_json:
         head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
-        printing.print_json(head | {"kept": kept})
+        printing.print_json(head | {"directed": found.directed, "seed": seed, "kept": kept})
     else:
-        lines = [(cell["task"], cell["name"], cell["size"], f"{cell['radius']:.4g}") for cell in kept]
-        printing.print_table(("task", "name", "stands for", "most lost"), lines)
-        click.echo(str(found))
+        files = any(cell["source"] for cell in kept)
+        lines = [
+            (cell["name"], *([cell["source"] or "-"] if files else []), cell["size"], f"{cell['radius']:.4g}")
+            for cell in kept
+        ]
+        printing.print_table(("policy", *(["file"] if files else []), "serves tasks", "most lost"), lines)
+        click.echo(f"{found}, seed {seed}")
     if picture is not None:
         printing.save_picture(found.plot(), picture)
     if found.interrupted:
@@ -216,12 +229,42 @@ def import_(folder: Path, place: str) -> None:
         click.echo(f"{repository.import_(folder)} tasks read into {repository.place}")
 
 
-def _added_line(repository: Repository, number: int) -> str:
-    """A task that was added, and whether it goes by its own policy."""
+def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
+    """The policy that serves each cell: its name and file, the task it came with, and the cell's size and radius."""
+    import numpy as np
+
+    ids = repository.cell_policies()
+    policies = repository.policy_records(ids)
+    records = repository.records()
+    came_with = {record.own_policy: record.id for record in records}
+    tasks = [[records[i].id for i in np.flatnonzero(found.labels == cell)] for cell in range(found.n_clusters)]
+    return [
+        {
+            "policy": policy.id, "name": policy.name, "source": policy.source, "task": came_with.get(policy.id),
+            "serves": served, "size": len(served), "radius": radius,
+        }
+        for policy, served, radius in zip(policies, tasks, found.radii.tolist(), strict=True)
+    ]  # fmt: skip
+
+
+def _called(policy: dict[str, Any]) -> str:
+    """A policy in a few words."""
+    return policy["name"] if policy["source"] in (None, policy["name"]) else f"{policy['name']} ({policy['source']})"
+
+
+def _added_line(repository: Repository, number: int, own_before: int | None, source: Path | None) -> str:
+    """What became of a task and its policy; ``own_before``: the task's own policy if it was stored already."""
     record = repository.record(number)
     own = record.policy_of_record == record.own_policy
-    which = f"its own policy {record.own_policy}" if own else f"policy {record.policy_of_record}, better than its own"
-    return f"task {number}: {record.name or 'unnamed'}, worth {record.value:.4g} under {which}"
+    worth = f"worth {record.value:.4g} under {record.policy_name}{'' if own else ', better than its own'}"
+    task = f"task {number}: {record.name or 'unnamed'}"
+    if own_before is None:
+        return f"{task}, {worth}"
+    if own_before != record.own_policy:
+        return f"{task} was there already; its new policy is better: {worth}"
+    own_source = repository.policy_records([record.own_policy])[0].source
+    same = source is None or own_source == str(source)
+    return f"{task} was there already, {worth}{'' if same else f'; {source} is not better and was not stored'}"
 
 
 def _plain(record: TaskRecord) -> dict[str, Any]:
@@ -235,14 +278,16 @@ def _facts(repository: Repository) -> dict[str, Any]:
     if found:
         facts["policies_of_record"] = len({record.policy_of_record for record in found})
         facts["kinds"] = ", ".join(sorted({record.kind for record in found}))
-        first = repository.task(found[0].id)
-        facts["states"], facts["actions"] = first.n_states, first.n_actions
+        if found[0].kind == "tabular":
+            first = repository.task(found[0].id)
+            facts["states"], facts["actions"] = first.n_states, first.n_actions
         if all(record.bounds is not None for record in found):
             facts["return_bounds"] = list(repository.return_bounds())
     if clusterings:
         result = clusterings[-1].result
         facts["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
-        facts["source_policies"] = repository.source_ids()
+        kept = repository.policy_records(repository.source_ids())
+        facts["kept_policies"] = [{"policy": p.id, "name": p.name, "source": p.source} for p in kept]
     return facts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.cli.options import repository_argument, whole_option
+from pastmaster.cli.options import imported, modules_option, repository_argument, whole_option
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ DOMAINS = ("surveillance", "windy-corridor", "coloured-grid")
 TASK_ARRAYS = ("next_state", "reward", "probability", "terminated", "start", "gamma", "horizon", "name")
 NEEDED = {"next_state", "reward", "gamma"}
 DEFAULT_GAMMA = 0.99
+POLICY_FILES = (".zip", ".npy")
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class NamedTasks:
     """The options that name tasks."""
 
     files: tuple[Path, ...]
-    gym_id: str | None
-    kwargs: str
+    gym_ids: tuple[str, ...]
+    kwargs: tuple[str, ...]
+    kwargs_file: Path | None
     gamma: float | None
     horizon: int | None
     domain: str | None
@@ -42,19 +43,36 @@ class NamedTasks:
 
     def read(self) -> list[TabularMDP | GymTask]:
         """The tasks, at least one."""
-        for module in self.modules:
-            try:
-                importlib.import_module(module)
-            except ImportError as error:
-                raise InvalidInputError(f"--import {module}: {error}") from None
+        imported(self.modules)
         found: list[TabularMDP | GymTask] = [read_task(path) for path in self.files]
-        if self.gym_id is not None:
-            found.append(environment_task(self.gym_id, self.kwargs, self.gamma, self.horizon))
+        for gym_id, arguments in self._environments():
+            found.append(environment_task(gym_id, arguments, self.gamma, self.horizon))
         if self.domain is not None:
             found.extend(self._family())
         if not found:
             raise InvalidInputError("no task is named: give .npz files, --gym ID, or --domain NAME")
         return found
+
+    def _environments(self) -> list[tuple[str, dict[str, Any]]]:
+        """Each environment's id and arguments: one id goes with any number of arguments, several with one each."""
+        if self.kwargs and self.kwargs_file is not None:
+            raise InvalidInputError("--kwargs and --kwargs-file are both given, must be one of them")
+        if self.kwargs_file is None:
+            given = [_mapping(text, "--kwargs") for text in self.kwargs]
+        else:
+            given = _listed_kwargs(self.kwargs_file)
+        n_ids = len(self.gym_ids)
+        if not n_ids and given:
+            raise InvalidInputError("--kwargs is given without --gym, must go with one: --gym ID --kwargs JSON")
+        if not given:
+            return [(gym_id, {}) for gym_id in self.gym_ids]
+        ids = self.gym_ids * len(given) if n_ids == 1 else self.gym_ids
+        if len(ids) != len(given):
+            raise InvalidInputError(
+                f"--kwargs is given {len(given)} times for {n_ids} environments, must be once to each --gym, or any "
+                "number of times with one --gym"
+            )
+        return list(zip(ids, given, strict=True))
 
     def _family(self) -> list[TabularMDP]:
         """``count`` tasks of a domain, in an order that depends on the seed alone: more tasks begin with fewer."""
@@ -76,9 +94,26 @@ class NamedTasks:
 OPTIONS = (
     repository_argument,
     click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[TASK.npz]..."),
-    click.option("--gym", "gym_id", metavar="ID", help="A Gymnasium environment; one with a table P is taken exactly."),
-    click.option("--import", "modules", multiple=True, metavar="MODULE", help="Import it first: it registers ID."),
-    click.option("--kwargs", default="{}", metavar="JSON", help="Its arguments, as a JSON object."),
+    click.option(
+        "--gym",
+        "gym_ids",
+        multiple=True,
+        metavar="ID",
+        help="A Gymnasium environment; one with a table P is taken exactly. May be repeated.",
+    ),
+    modules_option,
+    click.option(
+        "--kwargs",
+        multiple=True,
+        metavar="JSON",
+        help="Its arguments, as a JSON object: one to each --gym, or several to one.",
+    ),
+    click.option(
+        "--kwargs-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A JSON list of such objects, one task each.",
+    ),
     click.option("--gamma", type=float, help="Its discount.  [default: the environment's own, or 0.99]"),
     click.option("--horizon", type=int, help="Step limit of an episode.  [default: the environment's own]"),
     click.option("--domain", type=click.Choice(DOMAINS), help="Tasks of one of the paper's domains."),
@@ -103,19 +138,44 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int | None) -> TabularMDP | GymTask:
+def _mapping(text: str, option: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{option} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{option} is {text}, must be a JSON object like '{{\"size\": 4}}'")
+    return found
+
+
+def _listed_kwargs(path: Path) -> list[dict[str, Any]]:
+    """The arguments of environments in a file: a JSON list of objects."""
+    from pastmaster.files import checked_file
+
+    try:
+        found = json.loads(checked_file("--kwargs-file", path, "a JSON file").read_bytes())
+    except OSError as error:
+        raise InvalidInputError(f"--kwargs-file {path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InvalidInputError(f"--kwargs-file {path} is not JSON: {error}") from None
+    if not isinstance(found, list) or not found:
+        raise InvalidInputError(f"--kwargs-file {path} is no list, must be a JSON list of objects, one task each")
+    for i, arguments in enumerate(found):
+        if not isinstance(arguments, dict):
+            raise InvalidInputError(f"--kwargs-file {path}: [{i}] is {json.dumps(arguments)}, must be a JSON object")
+    return found
+
+
+def environment_task(
+    gym_id: str, arguments: dict[str, Any], gamma: float | None, horizon: int | None
+) -> TabularMDP | GymTask:
     """The exact task behind an environment that carries its table, else the environment as a black box."""
     import gymnasium as gym
 
     from pastmaster.tasks import GymTask, TabularEnv, TabularMDP
-    from pastmaster.tasks.gym_task import environment_name
+    from pastmaster.tasks.gymnasium_table import environment_name
 
-    try:
-        arguments = json.loads(kwargs)
-    except ValueError as error:
-        raise InvalidInputError(f"--kwargs is not JSON: {error}") from None
-    if not isinstance(arguments, dict):
-        raise InvalidInputError(f"--kwargs is {kwargs}, must be a JSON object like '{{\"size\": 4}}'")
     try:
         env = gym.make(gym_id, **arguments)
     except Exception as error:  # an environment's constructor may raise anything
@@ -135,10 +195,12 @@ def environment_task(gym_id: str, kwargs: str, gamma: float | None, horizon: int
 
 def read_task(path: Path) -> TabularMDP:
     """A task from an .npz file whose arrays are named as the arguments of ``TabularMDP``."""
-    from pastmaster.files import read_npz
+    from pastmaster.files import checked_file, read_npz
     from pastmaster.tasks import TabularMDP
 
-    found = read_npz(path)
+    if path.suffix in POLICY_FILES:
+        raise InvalidInputError(f"{path} is given as a task, must follow --policy")
+    found = read_npz(checked_file("the task", path, "an .npz file of arrays"), str(path))
     unknown, missing = set(found) - set(TASK_ARRAYS), NEEDED - set(found)
     if unknown or missing:
         what = repr(min(unknown)) if unknown else f"no {min(missing)!r}"
@@ -151,13 +213,3 @@ def read_task(path: Path) -> TabularMDP:
         return TabularMDP(**{"name": path.stem, **found, **scalars})
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: {error}") from None
-
-
-def read_policy(path: Path) -> Any:
-    """A policy from an .npy file, actions [S] or probabilities [S, A], or from a Stable-Baselines3 .zip file."""
-    from pastmaster.files import read_npy
-    from pastmaster.policies import load_sb3
-
-    if path.suffix == ".zip":
-        return load_sb3(path)
-    return read_npy(path, "actions [S] or probabilities [S, A]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,17 @@ from pastmaster.cli.tasks import NamedTasks, task_options
 from pastmaster.errors import InvalidInputError, RepositoryError
 
 if TYPE_CHECKING:
+    from pastmaster.repository import Repository
+    from pastmaster.repository.records import PolicyRecord
     from pastmaster.reuse import TransferRun
+    from pastmaster.values import Bounds
 
 
 @click.command()
 @task_options
 @options.episodes_option
 @options.whole_option("--trials", 1, "How often to run it all.")
-@options.selector_option
+@options.arm_options
 @options.bounds_option
 @options.seed_option("Random seed of the run.")
 @options.jobs_option
@@ -28,17 +32,16 @@ if TYPE_CHECKING:
 @click.option("--add", is_flag=True, help="Add the task to the repository, with its policy and this run.")
 @options.quiet_option("No bars.")
 def transfer(
-    place: str, named: NamedTasks, selector: str, bounds: tuple[float, float] | None, seed: int, jobs: int,
-    as_json: bool, picture: Path | None, add: bool, quiet: bool, **amounts: Any,
+    place: str, named: NamedTasks, selector: str | None, learner: str | None, bounds: tuple[float, float] | None,
+    seed: int, jobs: int, as_json: bool, picture: Path | None, add: bool, quiet: bool, **amounts: Any,
 ) -> None:  # fmt: skip
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
     \b
     pastmaster transfer tasks.db --domain surveillance --count 1
     pastmaster transfer db --gym FrozenLake-v1 --kwargs '{"map_name": "4x4"}'
+    pastmaster transfer arms.db --gym Arm-v0 --import arms --learner td3
     """
-    import numpy as np
-
     from pastmaster.reuse import transfer as run_transfer
     from pastmaster.tasks import TabularMDP
 
@@ -48,28 +51,29 @@ def transfer(
     task = tasks[0]
     with options.opened(place) as repository:
         repository.check_family(task)
-        ids, sources = repository.source_ids(), repository.sources()
+        sources, kept = repository.named_sources(), repository.policy_records(repository.source_ids())
         if not sources:
             raise RepositoryError(f"{repository.place} keeps no policies yet: `pastmaster repo cluster` chooses them")
-        declared = bounds or repository.return_bounds()
+        declared = bounds or _bounds(repository)
     run = run_transfer(
-        task, sources, bounds=declared, rng=np.random.default_rng(seed), on_violation="widen", n_jobs=jobs,
-        progress=printing.bars_wanted(quiet), **amounts, **options.selector_settings(selector),
+        task, sources, bounds=declared, rng=seed, on_violation="widen", n_jobs=jobs,
+        progress=printing.bars_wanted(quiet), **amounts, **options.arm_settings(selector, learner, task),
     )  # fmt: skip
     added, modelled = None, isinstance(task, TabularMDP)
     if add:
         with options.opened(place) as repository:
             policy, provenance = (None, "solved") if modelled else (run.policy, "learned")
             added = repository.add(task, policy, provenance=provenance, run=run)
-    optimum, best = _values(task, sources) if modelled else (None, None)
+    optimum, best = _values(task, list(sources.values())) if modelled else (None, None)
+    arms = _arms(run, kept)
     if as_json:
-        printing.print_json(_as_json(run, ids))
+        printing.print_json(_as_json(run, arms) | {"seed": seed, "added": added})
     else:
-        click.echo(str(run))
+        click.echo(f"{run}, seed {seed}")
         if optimum is not None:
             click.echo(f"an optimal policy earns {optimum:.4g}, the best source {best:.4g}")
-        if (arm := int(run.recommended[run.best_trial])) < len(sources):
-            click.echo(f"source {arm} is policy {ids[arm]} of the repository")
+        lines = [(arm["name"], arm["source"] or "-", f"{100 * arm['share']:.0f}") for arm in arms]
+        printing.print_table(("who ran the episodes", "file", "% of them"), lines)
         if added is not None:
             click.echo(f"added as task {added}")
     if picture is not None:
@@ -85,12 +89,26 @@ def _values(task: Any, sources: list[Any]) -> tuple[float, float]:
     return float(values.max()), float(values[1:].max())
 
 
-def _as_json(run: TransferRun, ids: list[int]) -> dict[str, Any]:
-    arm = int(run.recommended[run.best_trial])
+def _bounds(repository: Repository) -> Bounds | None:
+    """The bounds of the stored tasks; None, where they are not known, leaves them to the new task."""
+    return repository.return_bounds() if all(record.bounds for record in repository.records()) else None
+
+
+def _arms(run: TransferRun, kept: Sequence[PolicyRecord]) -> list[dict[str, Any]]:
+    """The kept policies and the learner, by name: policy id, file, and the share of the episodes that each ran."""
+    shares = run.shares(run.returns.shape[1])[0].tolist()
+    known = [(policy.id, policy.source) for policy in kept] + [(None, None)]
+    return [
+        {"name": name, "policy": number, "source": source, "share": share}
+        for name, (number, source), share in zip(run.arm_names, known, shares, strict=True)
+    ]
+
+
+def _as_json(run: TransferRun, arms: list[dict[str, Any]]) -> dict[str, Any]:
+    best = arms[int(run.recommended[run.best_trial])]
     return {
         "mean_return": float(run.returns.mean()),
         "totals": run.total.tolist(),
-        "source_policies": ids,
-        "shares": run.shares(run.returns.shape[1])[0].tolist(),
-        "recommended": "learner" if arm == len(ids) else ids[arm],
+        "arms": arms,
+        "recommended": {key: best[key] for key in ("name", "policy", "source")},
     }

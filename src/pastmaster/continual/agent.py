@@ -20,16 +20,20 @@ from pastmaster.checks import chosen, whole
 from pastmaster.continual.events import Event, Hook, Reclustered, TaskDone
 from pastmaster.continual.run import ContinualRun
 from pastmaster.errors import InvalidInputError, RepositoryError
-from pastmaster.generators import checked_rng
+from pastmaster.generators import Rng, seeded
 from pastmaster.repository import Repository, StoredRun, Stream
 from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.clusterings import checked_options
+from pastmaster.repository.names import distinct_names
 from pastmaster.repository.streams import Sources
-from pastmaster.reuse import transfer
+from pastmaster.reuse import QLearning, transfer
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 
+RECORDED_DEFAULTS = "recommended"  # of selector and learner: noted when a stream is begun
+FORMER_DEFAULTS: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
+"""The selector and the learner of a stream that an earlier version began."""
 OWN_OPTIONS = {"task", "sources", "episodes", "rng", "bounds", "trials", "gamma", "horizon", "progress"}
 
 
@@ -45,8 +49,9 @@ class ContinualTransfer:
         Where tasks, policies, runs and clusterings are stored. Tasks it holds already are used from the start.
     episodes, recluster_every : int
         T, the episodes of each task, and J: after every J tasks the repository is clustered.
-    rng : numpy.random.Generator
-        Where the stream's entropy comes from; it is drawn from once.
+    rng : int or numpy.random.Generator, optional
+        A seed, or a generator, from which the stream's entropy is drawn once. By default a stream that was begun
+        continues with its own, and a new one gets a fresh seed, which the result tells.
     sources : {"clusters", "all", "none"}
         The policies to reuse: those the clustering keeps (the paper's), all of them, or none (learning alone).
     bounds : tuple of float, optional
@@ -57,7 +62,8 @@ class ContinualTransfer:
     evaluation_episodes : int, optional
         How many episodes value a learned policy in a task: 30 by default.
     clustering, n_jobs : mapping, optional, and int
-        Arguments for ``Repository.cluster``, and its workers.
+        Arguments for ``Repository.cluster``, and its workers. Distances are symmetric, as in the paper; pass
+        ``{"directed": True}`` to count only what tasks lose.
     name : str
         The stream's name: a repository can hold several.
     hooks : iterable of callables
@@ -67,11 +73,11 @@ class ContinualTransfer:
 
     Examples
     --------
-    >>> import tempfile, numpy as np
+    >>> import tempfile
     >>> from pastmaster import ContinualTransfer, Repository
     >>> from pastmaster.domains import windy_corridor
     >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/agent.db") as repository:
-    ...     agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=np.random.default_rng(0))
+    ...     agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0)
     ...     run = agent.run(windy_corridor.family()[:3])
     >>> run.returns.shape, run.n_sources.tolist(), run.reclustered
     ((3, 20), [0, 0, 1], [2])
@@ -83,7 +89,7 @@ class ContinualTransfer:
         *,
         episodes: int,
         recluster_every: int,
-        rng: np.random.Generator,
+        rng: Rng = None,
         sources: Sources = "clusters",
         bounds: tuple[float, float] | None = None,
         model: bool = True,
@@ -115,7 +121,10 @@ class ContinualTransfer:
             evaluation_episodes = whole(caller, "evaluation_episodes", evaluation_episodes, at_least=2)
         self.evaluation_episodes = evaluation_episodes
         self.clustering = checked_options(caller, clustering, self.recluster_every if sources == "clusters" else None)
-        self._entropy = [int(word) for word in checked_rng(caller, rng).integers(2**63, size=2)]
+        generator, self.seed = seeded(caller, rng)
+        self._entropy = [int(word) for word in generator.integers(2**63, size=2)]
+        self._given_rng = rng is not None
+        self._defaults: dict[str, Any] = {}
 
     def run(self, stream: Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -124,7 +133,11 @@ class ContinualTransfer:
         for them with ``replayed`` set. ``InvalidInputError`` if a task is of another family, or the stream of this name
         began with other tasks or settings.
         """
-        stored, tasks = self.repository.stream(self.name, self._settings()), iter(stream)
+        if not isinstance(stream, Iterable) or isinstance(stream, str):
+            raise InvalidInputError(
+                f"ContinualTransfer.run: stream is {stream!r}, must be a list of tasks: pass [task]"
+            )
+        stored, tasks = self._stored(), iter(stream)
         runs, clusterings = stored.runs(), stored.clusterings()
         for run in runs:
             self._check_same(run, next(tasks, None))
@@ -142,7 +155,18 @@ class ContinualTransfer:
             self._meet(stored, met, task)
             met += 1
             self._recluster(stored, met)
-        return ContinualRun.of(stored.runs(), self.episodes, sorted(stored.clusterings()))
+        return ContinualRun.of(stored.runs(), self.episodes, sorted(stored.clusterings()), self.seed)
+
+    def _stored(self) -> Stream:
+        """The stream, found or begun; without an ``rng`` it continues with the entropy it was begun with."""
+        drawn = {"entropy": self._entropy}
+        fresh = drawn | {"seed": self.seed, "defaults": RECORDED_DEFAULTS}
+        stored = self.repository.stream(self.name, self._settings() | (drawn if self._given_rng else {}), fresh)
+        if not self._given_rng:
+            self._entropy, self.seed = stored.settings["entropy"], stored.settings.get("seed")
+        if stored.settings.get("defaults") != RECORDED_DEFAULTS:
+            self._defaults = FORMER_DEFAULTS
+        return stored
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
         """One task: transfer, then commit task, policy and run together."""
@@ -153,15 +177,20 @@ class ContinualTransfer:
         self.repository.check_family(task)
         sources = stored.sources(self.sources)
         run = transfer(
-            task, list(sources.values()), episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
-            rng=self._generator(position, 0), **self.options,
+            task, self._named(sources), episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
+            rng=self._generator(position, 0), **(self._defaults | self.options),
         )  # fmt: skip
         solved = self.model and isinstance(task, TabularMDP)
         if not solved and callable(run.policy):
             wanted = "must be an array or a NetworkPolicy"
-            raise InvalidInputError(f"ContinualTransfer: the learner's policy is a function, {wanted}")
+            raise InvalidInputError(f"ContinualTransfer.run: the learner's policy is a function, {wanted}")
         episodes = None if solved else self.evaluation_episodes or DEFAULT_EPISODES
         self._tell(TaskDone.of(stored.commit(position, task, run, source_ids=sources, episodes=episodes)))
+
+    def _named(self, sources: Mapping[int, Any]) -> dict[str, Any]:
+        """Source policies by name."""
+        names = distinct_names(self.repository.policy_records(list(sources)))
+        return dict(zip(names, sources.values(), strict=True))
 
     def _bounds(self, task: Task, position: int, choosing: bool) -> Bounds:
         """The given bounds, or those of the stored tasks; with no sources to choose from, those of the task."""
@@ -208,7 +237,6 @@ class ContinualTransfer:
     def _settings(self) -> dict[str, Any]:
         """The settings on which the bits of a run depend."""
         return {
-            "entropy": self._entropy,
             "episodes": self.episodes,
             "recluster_every": self.recluster_every,
             "sources": self.sources,

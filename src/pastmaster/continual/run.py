@@ -13,8 +13,11 @@ from pastmaster import figures
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import StoredRun
+from pastmaster.repository.listing import MOST_ROWS
+from pastmaster.tables import frame, html_table
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -35,6 +38,8 @@ class ContinualRun:
         How many source policies each task was met with, and the episodes spent to value policies without a model.
     reclustered : list of int
         After how many tasks the repository was clustered.
+    seed : int or None
+        The seed of the agent; None where it was given a generator.
     """
 
     names: list[str]
@@ -43,9 +48,10 @@ class ContinualRun:
     n_sources: npt.NDArray[np.int64]
     evaluation_episodes: npt.NDArray[np.int64]
     reclustered: list[int]
+    seed: int | None = None
 
     @classmethod
-    def of(cls, runs: list[StoredRun], episodes: int, reclustered: list[int]) -> ContinualRun:
+    def of(cls, runs: list[StoredRun], episodes: int, reclustered: list[int], seed: int | None = None) -> ContinualRun:
         """From the runs of a stream."""
         return cls(
             [run.name for run in runs],
@@ -54,6 +60,7 @@ class ContinualRun:
             np.array([run.n_sources for run in runs], np.int64),
             np.array([run.evaluation_episodes for run in runs], np.int64),
             reclustered,
+            seed,
         )
 
     @property
@@ -71,14 +78,44 @@ class ContinualRun:
         tasks, episodes = self.returns.shape
         if not tasks:
             return "ContinualRun(no tasks)"
-        spent, tenth = int(self.evaluation_episodes.sum()), max(1, tasks // 10)
+        return (
+            f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} of "
+            f"{_known_mean(self.values):.4g}, at the end {self._at_end})"
+        )
+
+    @property
+    def _at_end(self) -> str:
+        """The mean return in the last tenth of the tasks, and what the best stored policies earn there."""
+        tenth = max(1, len(self.names) // 10)
+        return f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}"
+
+    def __str__(self) -> str:
+        """The run in a sentence: the second number is always what the best stored policies earn."""
+        tasks, episodes = self.returns.shape
+        if not tasks:
+            return repr(self)
+        spent = int(self.evaluation_episodes.sum())
         more = f", {spent:,} more episodes to value policies" if spent else ""
         more += "" if self.n_sources.any() else ", no policy was reused"
         return (
             f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} where the best "
-            f"stored policies earn {_known_mean(self.values):.4g}; in the last tenth of the tasks "
-            f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}{more})"
+            f"stored policies earn {_known_mean(self.values):.4g}; in the last tenth of the tasks {self._at_end}{more})"
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The tasks as a pandas DataFrame, a row to each, in the order they were met."""
+        return frame(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        columns = zip(
+            self.names, self.mean_returns.tolist(), self.values.tolist(), self.n_sources.tolist(),
+            self.evaluation_episodes.tolist(), strict=True,
+        )  # fmt: skip
+        keys = ("position", "task", "mean_return", "value", "n_sources", "evaluation_episodes")
+        return [dict(zip(keys, (i, *row), strict=True)) for i, row in enumerate(columns)]
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows()[:MOST_ROWS], str(self))
 
     def plot(self) -> Figure:
         """The mean return over tasks. Save it by ``.savefig(path)``."""

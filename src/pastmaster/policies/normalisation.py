@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import read_npz
+from pastmaster.files import checked_file, read_npz
 from pastmaster.policies.network import checked_normalisation
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
 
-HOW_TO_GIVE = "pass normalise=False, or its mean and var: normalise=normalisation_of(vec_normalize)"
+HOW_TO_GIVE = (
+    "pass normalise=False (--no-normalise), or its mean and var: normalise=normalisation_of(vec_normalize) "
+    "(--normalise FILE)"
+)
 MOST_BYTES = 2**28  # of all four arrays
 
 
@@ -63,11 +66,12 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
         if path.suffix == ".pkl" and not trust:
             raise InvalidInputError(
                 f"{caller}: normalise is {path.name!r}, a pickle, which may run code, must be an .npz: "
-                "np.savez(path, **normalisation_of(vec_normalize)), or pass trust=True"
+                "np.savez(path, **normalisation_of(vec_normalize)), or pass trust=True (--trust)"
             )
         if path.suffix == ".pkl":
             normalise = _pickled(path, caller)
         else:
+            checked_file(f"{caller}: normalise", path, "an .npz file of mean and var")
             arrays = read_npz(path, f"{caller}: normalise {path.name}", most=MOST_BYTES)
             normalise = {key: array if array.ndim else array.item() for key, array in arrays.items()}
     return checked_normalisation(caller, normalise, size)
@@ -77,7 +81,6 @@ def _pickled(path: Path, caller: str) -> dict[str, Any]:
     """The numbers of a saved VecNormalize; only for a file that is trusted, since unpickling runs code in it."""
     import pickle
 
-    if not path.is_file():
-        raise InvalidInputError(f"{caller}: normalise is {path.name!r}, must be a file that VecNormalize saved")
+    checked_file(f"{caller}: normalise", path, "a file that VecNormalize saved")
     with open(path, "rb") as file:
         return normalisation_of(pickle.load(file))

@@ -23,12 +23,13 @@ import gymnasium as gym
 
 from pastmaster.checks import chosen
 from pastmaster.errors import InvalidInputError
+from pastmaster.files import checked_file
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation
 from pastmaster.policies.sb3_live import PredictPolicy, live_policy, missing
 from pastmaster.policies.sb3_network import TRUST, Family, acting_layers, network
-from pastmaster.policies.sb3_zip import Space, read_model, space_in, space_of
+from pastmaster.policies.sb3_zip import SAVED, Space, read_model, space_in, space_of
 
 OWN_POLICIES = r"stable_baselines3\.(common|dqn|sac|td3|ppo|a2c|ddpg)\.policies"
 HARMLESS = {
@@ -92,10 +93,11 @@ def load_sb3(
     """
     if trust:
         given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
-        return _trusted(Path(path), algorithm, normalise, given)
+        return _trusted(checked_file("load_sb3: path", path, SAVED), algorithm, normalise, given)
     if algorithm is not None:
         raise InvalidInputError(f"load_sb3: algorithm is {algorithm!r}, must be left out without trust=True")
-    return _read(Path(path), activation, normalise, observation_space, action_space)
+    found = checked_file("load_sb3: path", path, SAVED)
+    return _read(found, activation, normalise, observation_space, action_space)
 
 
 def _read(

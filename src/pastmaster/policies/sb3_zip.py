@@ -13,7 +13,6 @@ import math
 import os
 import pickle
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -21,8 +20,9 @@ import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import BROKEN_ZIP, read_zip
+from pastmaster.files import BROKEN_ZIP, checked_file, read_zip
 
+SAVED = "a .zip file that a model of Stable-Baselines3 saved"
 LIMITS = {"data": 2**26, "policy.pth": 2**30}  # bytes of the JSON and of the weights
 UNREADABLE = (
     pickle.UnpicklingError, KeyError, TypeError, AttributeError, AssertionError, ValueError, OSError, *BROKEN_ZIP
@@ -39,13 +39,12 @@ class SavedModel(NamedTuple):
 
 def read_model(path: str | os.PathLike[str], caller: str) -> SavedModel:
     """The parts of a Stable-Baselines3 .zip that are data; anything else is an error that names the file."""
-    place = f"{caller}: {Path(path).name}"
-    if not Path(path).is_file():
-        raise InvalidInputError(f"{caller}: path is {str(path)!r}, must be a file saved by Stable-Baselines3")
-    members = read_zip(path, place, LIMITS)
+    found = checked_file(f"{caller}: path", path, SAVED)
+    place = f"{caller}: {found.name}"
+    members = read_zip(found, place, LIMITS, kind=SAVED)
     for name in LIMITS:
         if name not in members:
-            raise InvalidInputError(f"{place} has no {name}, must be saved by a model of Stable-Baselines3")
+            raise InvalidInputError(f"{place} is a zip file without {name!r}, which every model has, must be {SAVED}")
     try:
         data = json.loads(members["data"])
     except (ValueError, RecursionError) as error:

@@ -152,7 +152,7 @@ def run_shares(run: StoredRun) -> Shares:
     share = counts / counts.sum(axis=1, keepdims=True)
     order = np.argsort(-counts[:, :-1].sum(axis=0), kind="stable")
     shown, others = order[:MOST_ARMS], order[MOST_ARMS:]
-    found = {"learner": share[:, -1]} | {f"source {i}": share[:, i] for i in shown}
+    found = {"learner": share[:, -1]} | {run.source_names[i]: share[:, i] for i in shown}
     if len(others):
         found[f"the others ({len(others)})"] = share[:, others].sum(axis=1)
     return Shares(_called(run), cut.middles, found)

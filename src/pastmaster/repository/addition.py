@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -39,12 +40,19 @@ class Addition:
         policy: Any = None,
         provenance: str | None = None,
         evaluation_episodes: int | None = None,
+        *,
+        name: str | None = None,
+        source: str | os.PathLike[str] | None = None,
+        caller: str = "Repository.add",
     ) -> None:
-        self.contents, self.task = contents, task
-        episodes = _episodes(task, evaluation_episodes)
+        self.contents, self.task, self.caller = contents, task, caller
+        episodes = _episodes(caller, task, evaluation_episodes)
+        self.names = records.called(caller, name, source)
         if policy is None:
-            policy, provenance = _solved(task, episodes), "solved"
-        self.policy_row, self.policy_arrays, self.policy = records.policy_row(policy, task, provenance or "imported")
+            policy, provenance = _solved(caller, task, episodes), "solved"
+        self.policy_row, self.policy_arrays, self.policy = records.policy_row(
+            caller, policy, task, provenance or "imported", self.names
+        )
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes
         self.valued = Valued(task, episodes, evaluation_seed(self.task_row["digest"]))
@@ -102,7 +110,7 @@ class Addition:
 
     def _missing(self, connection: sa.Connection) -> tuple[list[int], list[int]]:
         """The ids of tasks and policies that have no value yet."""
-        check_family(connection, self.task)
+        check_family(connection, self.task, self.caller)
         tasks = [number for number in rows.numbers(connection, "tasks") if number not in self.column.worths]
         policies = [number for number in rows.numbers(connection, "policies") if number not in self.row.worths]
         return tasks, policies
@@ -130,6 +138,8 @@ class Addition:
         number = int(stored[0]["id"]) if stored else self._insert_new(connection)
         if stored and self._is_better(connection, stored[0]):
             self._install(connection, stored[0])
+        elif stored:
+            self._rename(connection, stored[0])
         if run is not None:
             value = connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
             settings = run["settings"] | {
@@ -140,6 +150,13 @@ class Addition:
             }
             rows.insert(connection, "runs", run | {"task_id": number, "settings": settings}, run["arrays"])
         return number
+
+    def _rename(self, connection: sa.Connection, task: rows.Row) -> None:
+        """Give a stored task's own policy the name and source it comes with now, if it is the same policy."""
+        own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
+        settings = own["settings"] | self.names
+        if own["digest"] == self.policy_row["digest"] and settings != own["settings"]:
+            rows.update(connection, "policies", own, settings=settings)
 
     def _stored_run(self, connection: sa.Connection, run: rows.Row) -> int | None:
         """The task of a stream's run that is stored already, which must be this one."""
@@ -211,7 +228,7 @@ class Addition:
         drop_unused(connection, self.contents, old, now["policy_of_record"])
 
 
-def check_family(connection: sa.Connection, task: Task) -> None:
+def check_family(connection: sa.Connection, task: Task, caller: str = "Repository.check_family") -> None:
     """Refuse a task that does not share states, actions and gamma with those stored."""
     first = connection.execute(sa.select(tasks_table).order_by(tasks_table.c.id).limit(1)).mappings().first()
     if first is None:
@@ -220,7 +237,7 @@ def check_family(connection: sa.Connection, task: Task) -> None:
     for name, got in records.family_of(task).items():
         if got != settings.get(name):
             raise InvalidInputError(
-                f"Repository.add: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
+                f"{caller}: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
                 "the tasks of a repository share states, actions and gamma"
             )
 
@@ -231,20 +248,20 @@ def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
     return {"policy_of_record": record, "value": worths[record].value, "value_error": worths[record].error}
 
 
-def _episodes(task: Any, episodes: int | None) -> int | None:
+def _episodes(caller: str, task: Any, episodes: int | None) -> int | None:
     """How many episodes value a policy in a task; None: its model does."""
     if not isinstance(task, Task):
-        raise InvalidInputError(f"Repository.add: task is a {type(task).__name__}, must be a TabularMDP or a GymTask")
+        raise InvalidInputError(f"{caller}: task is a {type(task).__name__}, must be a TabularMDP or a GymTask")
     if episodes is None:
         return None if isinstance(task, TabularMDP) else DEFAULT_EPISODES
-    return whole("Repository.add", "evaluation_episodes", episodes, at_least=2)
+    return whole(caller, "evaluation_episodes", episodes, at_least=2)
 
 
-def _solved(task: Task, episodes: int | None) -> Array:
+def _solved(caller: str, task: Task, episodes: int | None) -> Array:
     """The canonical optimal policy of a task with a model."""
     if episodes is not None or not isinstance(task, TabularMDP):
-        raise InvalidInputError(f"Repository.add: policy is None, must be given: {task} has no model to solve")
+        raise InvalidInputError(f"{caller}: policy is None, must be given: {task} has no model to solve")
     solution = solve(task)
     if not solution.converged:
-        warnings.warn(f"Repository.add: the policy of {task} is certified only to {solution}", stacklevel=4)
+        warnings.warn(f"{caller}: the policy of {task} is certified only to {solution}", stacklevel=4)
     return np.asarray(solution.policy)

@@ -27,6 +27,7 @@ from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
 
+EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
 FORMAT = "pastmaster repository"
 LARGEST_MANIFEST = 2**30
 LARGEST_ID = 10**12
@@ -36,7 +37,7 @@ NAME = re.compile(r"[a-z0-9_]{1,32}")
 def export(database: Database, folder: Path) -> Path:
     """Write everything into a new folder, which appears only when it is complete."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RepositoryError(f"export: {folder} is there already, must be a new or empty folder")
+        raise RepositoryError(f"{EXPORT}: {folder} is there already, must be a new or empty folder")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -50,7 +51,7 @@ def export(database: Database, folder: Path) -> Path:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise RepositoryError(f"export: {folder} cannot be written: {error.strerror or error}") from None
+        raise RepositoryError(f"{EXPORT}: {folder} cannot be written: {error.strerror or error}") from None
     return folder
 
 
@@ -76,15 +77,15 @@ def import_(database: Database, folder: Path) -> int:
 
     def read(connection: sa.Connection) -> int:
         if any(connection.execute(sa.select(sequences.c.last)).scalars()):
-            raise RepositoryError(f"import: {database.place} holds or held records, must be new")
+            raise RepositoryError(f"{IMPORT}: {database.place} holds or held records, must be new")
         try:
             _read(connection, folder, manifest)
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise DamagedError(f"import: {folder / 'manifest.json'} does not make sense: {error!r}") from None
+            raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
         except sa.exc.IntegrityError as error:
-            raise DamagedError(f"import: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
+            raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
         if damage := examine(connection):
-            raise DamagedError(f"import: {folder}: {damage[0]}")
+            raise DamagedError(f"{IMPORT}: {folder}: {damage[0]}")
         return len(manifest["tables"]["tasks"])
 
     return database.write(read)
@@ -95,20 +96,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     try:
         if path.exists() and not path.is_file():
-            raise DamagedError(f"import: {path} is no file")
+            raise DamagedError(f"{IMPORT}: {path} is no file")
         if path.stat().st_size > LARGEST_MANIFEST:
-            raise DamagedError(f"import: {path} has {path.stat().st_size:,} bytes, must have fewer")
+            raise DamagedError(f"{IMPORT}: {path} has {path.stat().st_size:,} bytes, must have fewer")
         manifest = json.loads(path.read_bytes())
     except OSError as error:
-        raise RepositoryError(f"import: {path} cannot be read: {error.strerror or error}") from None
+        raise RepositoryError(f"{IMPORT}: {path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"import: {path} is not JSON: {error}") from None
+        raise DamagedError(f"{IMPORT}: {path} is not JSON: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, formerly.ARCHIVE_FORMAT):
-        raise RepositoryError(f"import: {path} is not the manifest of an exported repository")
+        raise RepositoryError(f"{IMPORT}: {path} is not the manifest of an exported repository")
     if manifest.pop("sha256", None) != _sum(manifest):
-        raise DamagedError(f"import: {path} does not match its checksum")
+        raise DamagedError(f"{IMPORT}: {path} does not match its checksum")
     if manifest.get("schema") != REVISION:
-        raise RepositoryError(f"import: {folder} has schema {manifest.get('schema')!r}, must be {REVISION!r}")
+        raise RepositoryError(f"{IMPORT}: {folder} has schema {manifest.get('schema')!r}, must be {REVISION!r}")
     return manifest
 
 
@@ -121,16 +122,16 @@ def _read(connection: sa.Connection, folder: Path, manifest: dict[str, Any]) -> 
     for table in RECORDS:
         for row in manifest["tables"][table]:
             if row_checksum(table, row) != row["checksum"]:
-                raise DamagedError(f"import: {table} {row['id']}: its checksum does not match its columns")
+                raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
             connection.execute(sa.insert(RECORDS[table]), row)
         if any(not 0 < row["id"] < LARGEST_ID for row in manifest["tables"][table]):
-            raise DamagedError(f"import: {table} holds an id that none can have")
+            raise DamagedError(f"{IMPORT}: {table} holds an id that none can have")
         last = max([int(manifest["sequences"][table]), *(row["id"] for row in manifest["tables"][table])])
         connection.execute(sa.update(sequences).where(sequences.c.name == table).values(last=last))
     for entry in manifest["arrays"]:
         owner, number, name = entry["owner"], int(entry["owner_id"]), entry["name"]
         if owner not in RECORDS or not NAME.fullmatch(name):
-            raise DamagedError(f"import: the manifest names an array {owner!r} {name!r}")
+            raise DamagedError(f"{IMPORT}: the manifest names an array {owner!r} {name!r}")
         packed = _load(folder / _file(owner, number, name), entry["size"], entry["sha256"])
         connection.execute(sa.insert(arrays), rows.stored_array(owner, number, name, packed))
 
@@ -139,12 +140,12 @@ def _load(path: Path, size: int, sha256: str) -> Packed:
     """An array from its file, packed as it is stored."""
     try:
         if not path.is_file() or path.stat().st_size != size or size > LARGEST:
-            raise DamagedError(f"import: {path} has {path.stat().st_size:,} bytes, must have {size:,}")
+            raise DamagedError(f"{IMPORT}: {path} has {path.stat().st_size:,} bytes, must have {size:,}")
         raw = path.read_bytes()
     except OSError as error:
-        raise RepositoryError(f"import: {path} cannot be read: {error.strerror or error}") from None
+        raise RepositoryError(f"{IMPORT}: {path} cannot be read: {error.strerror or error}") from None
     if hashlib.sha256(raw).hexdigest() != sha256:
-        raise DamagedError(f"import: {path} does not match its checksum")
+        raise DamagedError(f"{IMPORT}: {path} does not match its checksum")
     return pack(npy_array(raw, str(path)))
 
 

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import Array, sealed
-from pastmaster.checks import chosen
+from pastmaster.arrays import Array, FloatArray, sealed
+from pastmaster.checks import chosen, flag
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
+from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
 from pastmaster.repository.database import Database
+from pastmaster.repository.names import task_records
 from pastmaster.repository.records import TaskRecord, joined_bounds, plain
-from pastmaster.repository.schema import clusterings, policies as policies_table, tasks as tasks_table
-from pastmaster.repository.worth import distinct_policies, matrix_of_record, read_matrix
+from pastmaster.repository.schema import RECORDS, clusterings
+from pastmaster.repository.worth import distinct_policies, matrix
+from pastmaster.tables import one_line
 from pastmaster.values import policy_distance
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
@@ -29,7 +32,7 @@ ARRAYS = ("task_ids", "policy_ids", *VECTORS)
 Place = tuple[int, int]  # a stream's id, and how many of its tasks were met
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClusteringRecord:
     """A stored clustering.
 
@@ -52,6 +55,16 @@ class ClusteringRecord:
         stream = None if row["stream_id"] is None else (row["stream_id"], row["position"])
         return cls(row["id"], stream, row["settings"]["asked"], row["settings"]["found"])
 
+    @property
+    def seed(self) -> int | None:
+        """The seed of its search, None where a generator was given, or by an earlier version."""
+        seed: int | None = self.settings.get("seed")
+        return seed
+
+    def __repr__(self) -> str:
+        kept, tasks = self.result["n_clusters"], self.result["n_tasks"]
+        return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, cost {self.result['cost']:.4g})")
+
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
         """Its arrays, checked to fit together."""
         found = next(iter(rows.fetch_arrays(connection, "clusterings", [self.id])))[1]
@@ -60,8 +73,9 @@ class ClusteringRecord:
                 raise DamagedError(f"clusterings {self.id}: array {name!r} is missing")
         lengths = [len(found[name]) for name in ARRAYS]
         n_tasks, n_clusters = self.result["n_tasks"], self.result["n_clusters"]
-        indices = (("labels", n_clusters), ("representatives", n_tasks))
-        fit = lengths == [n_tasks, n_tasks, n_tasks, n_clusters, n_clusters] and all(
+        n_policies = len(found["policy_ids"]) if self.result["directed"] else n_tasks
+        indices = (("labels", n_clusters), ("representatives", n_policies))
+        fit = lengths == [n_tasks, n_policies, n_tasks, n_clusters, n_clusters] and all(
             found[name].dtype.kind in "iu" and ((found[name] >= 0) & (found[name] < most)).all()
             for name, most in indices
         )
@@ -69,11 +83,14 @@ class ClusteringRecord:
             raise DamagedError(f"clusterings {self.id}: its arrays do not fit together")
         return found
 
-    def kept(self, connection: sa.Connection) -> tuple[list[int], list[int]]:
-        """The ids of the representatives, and of the policies they had then."""
+    def kept_policies(self, connection: sa.Connection) -> list[int]:
+        """The id of each cell's policy: as it was then where losses counted, else that of record now; -1: gone."""
         found = self.arrays(connection)
-        representatives = found["representatives"]
-        return found["task_ids"][representatives].tolist(), found["policy_ids"][representatives].tolist()
+        if self.result["directed"]:
+            return [int(number) for number in found["policy_ids"][found["representatives"]]]
+        tasks = found["task_ids"][found["representatives"]].tolist()
+        of_record = {row["id"]: row["policy_of_record"] for row in _there(connection, "tasks", tasks)}
+        return [of_record.get(task, -1) for task in tasks]
 
     def cells(self, connection: sa.Connection) -> dict[int, int]:
         """The cell of each task, by the task's id."""
@@ -90,9 +107,8 @@ class ClusteringRecord:
                 raise RepositoryError(
                     f"clustering {self.id} is about {table} {gone[0]}, since removed: cluster the repository anew"
                 )
-        distinct, column = distinct_policies(policies)
-        U = read_matrix(connection, tasks, distinct)[:, column]
-        distance = policy_distance(U, directed=result["directed"], paired=True)
+        U = matrix(connection, task_records(connection, tasks), policies)
+        distance = policy_distance(U, directed=result["directed"], paired=not result["directed"])
         fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
@@ -100,24 +116,26 @@ class ClusteringRecord:
 
 
 def cluster(
-    database: Database, place: Place | None = None, *, rng: np.random.Generator, episodes: int | None = None,
-    span: float | None = None, directed: bool = False, method: str = "search", **options: Any,
+    database: Database, place: Place | None = None, *, rng: Rng, episodes: int | None, span: float | None,
+    directed: bool, method: str, **options: Any,
 ) -> Clustering:  # fmt: skip
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
     chosen("Repository.cluster", "method", method, METHODS)
-    tasks, U = database.read(matrix_of_record)
+    directed = flag("Repository.cluster", "directed", directed)
+    generator, seed = seeded("Repository.cluster", rng)
+    tasks, policies, U = database.read(lambda connection: _values(connection, directed))
     if not tasks:
         raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
     if episodes is not None and span is None:
         span = joined_bounds(tasks, database.place).span or 1.0  # where all returns are equal any span will do
-    shared = {"episodes": episodes, "span": span, "directed": bool(directed)}
+    shared = {"episodes": episodes, "span": span, "directed": directed}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked, "Repository.cluster: options") | shared | {"method": method}
-    distance = policy_distance(U, directed=bool(directed), paired=True)
-    found = METHODS[method](distance, rng=rng, **shared, **options)
+    distance = policy_distance(U, directed=directed, paired=not directed)
+    found = METHODS[method](distance, rng=generator, **shared, **options)
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
-    row, arrays = _row(found, tasks, settings, place)
+    row, arrays = _row(found, [task.id for task in tasks], policies, settings | {"seed": seed}, place)
 
     def store(connection: sa.Connection) -> None:
         here = [clusterings.c[name] == row[name] for name in ("stream_id", "position")]
@@ -128,15 +146,27 @@ def cluster(
     return found
 
 
+def _values(connection: sa.Connection, directed: bool) -> tuple[list[TaskRecord], list[int], FloatArray]:
+    """The tasks, the policies that may stand for them, and U.
+
+    Without ``directed`` policy j is that of record of task j. With it, all stored policies may be kept: first the own
+    policy of each task, then what else is of record.
+    """
+    tasks = task_records(connection)
+    policies = [task.policy_of_record for task in tasks]
+    if directed:
+        policies = distinct_policies([task.own_policy for task in tasks] + policies)[0]
+    return tasks, policies, matrix(connection, tasks, policies)
+
+
 def _row(
-    found: Clustering, tasks: list[TaskRecord], asked: Mapping[str, Any], place: Place | None
+    found: Clustering, tasks: list[int], policies: list[int], asked: Mapping[str, Any], place: Place | None
 ) -> tuple[rows.Row, dict[str, Array]]:
     """The columns and arrays that hold a clustering."""
     result = {name: getattr(found, name) for name in ("n_clusters", "mean_radius", *FIELDS)}
     result |= {"n_tasks": len(tasks), "traced": found.traces is not None}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
-    arrays["task_ids"] = np.array([task.id for task in tasks], np.int64)
-    arrays["policy_ids"] = np.array([task.policy_of_record for task in tasks], np.int64)
+    arrays |= {"task_ids": np.array(tasks, np.int64), "policy_ids": np.array(policies, np.int64)}
     if found.traces is not None:
         arrays["traces"] = found.traces
     stream_id, position = place or (None, None)
@@ -151,20 +181,18 @@ def latest(connection: sa.Connection) -> ClusteringRecord | None:
     return ClusteringRecord.of(found[0]) if found else None
 
 
-def source_ids(connection: sa.Connection) -> list[int]:
-    """The ids of the policies that the latest clustering keeps, each policy once.
+def _there(connection: sa.Connection, table: str, wanted: list[int]) -> list[rows.Row]:
+    """Those of these records that are still there."""
+    return rows.fetch_where(connection, table, RECORDS[table].c.id.in_(wanted))
 
-    They are those of record in the representatives now; of a directed clustering, those of record then.
-    """
+
+def source_ids(connection: sa.Connection) -> list[int]:
+    """The ids of the policies that the latest clustering keeps, each policy once."""
     clustering = latest(connection)
     if clustering is None:
         return []
-    tasks, policies = clustering.kept(connection)
-    found = rows.fetch_where(connection, "tasks", tasks_table.c.id.in_(tasks))
-    of_record = {row["id"]: row["policy_of_record"] for row in found}
-    ids = policies if clustering.settings["directed"] else [of_record.get(task, -1) for task in tasks]
-    left = rows.fetch_where(connection, "policies", policies_table.c.id.in_(ids))
-    digests = {row["id"]: row["digest"] for row in left}
+    ids = clustering.kept_policies(connection)
+    digests = {row["id"]: row["digest"] for row in _there(connection, "policies", ids)}
     first = {digests[number]: number for number in reversed(ids) if number in digests}
     return list(first.values())[::-1]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -19,17 +21,53 @@ from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
+from pastmaster.tables import one_line
 from pastmaster.tasks import GymTask, Task
 from pastmaster.tasks.tabular import model_arrays, task_from_arrays
 from pastmaster.values import Bounds
 
 Stored = Any
 """A policy as a repository returns it: an array, or a ``NetworkPolicy``."""
+CALLED = ("name", "source")
+"""What a policy's settings may say besides what it is: its name, and the file it came from."""
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
+LONGEST_NAME = 1000
 PROVENANCES = ("solved", "learned", "imported")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
+class PolicyRecord:
+    """What a repository stores of a policy besides the policy itself.
+
+    Attributes
+    ----------
+    id, name, source
+        The policy's id, what it is called, and the file it came from, None where none was told. A policy that was
+        stored without a name is called like the task it came with.
+    provenance : {"solved", "learned", "imported"}
+    digest : str
+        The SHA-256 of what it is.
+    """
+
+    id: int
+    name: str
+    source: str | None
+    provenance: str
+    digest: str
+
+    @classmethod
+    def of(cls, row: Row, task_name: str) -> PolicyRecord:
+        """From a row of the table, and the name of the task it came with."""
+        name, source = (row["settings"].get(key) for key in CALLED)
+        same = {key: row[key] for key in ("id", "provenance", "digest")}
+        return cls(name=name or task_name or f"policy {row['id']}", source=source, **same)
+
+    def __repr__(self) -> str:
+        source = "" if self.source is None else f" from {self.source}"
+        return one_line(f"PolicyRecord({self.id}: {self.name}, {self.provenance}{source})")
+
+
+@dataclass(frozen=True, repr=False)
 class TaskRecord:
     """What a repository stores of a task besides the task itself.
 
@@ -39,6 +77,8 @@ class TaskRecord:
         The task's id, its name, "tabular" or "gymnasium", and the SHA-256 of what it is.
     own_policy, policy_of_record : int
         The ids of the policy it came with, and of the stored policy that is best in it.
+    policy_name, policy_source : str, str or None
+        What the policy of record is called, and the file it came from.
     value, value_error : float
         The value of the policy of record from the task's start, and its standard error, 0 where it is exact.
     bounds : Bounds or None
@@ -50,17 +90,26 @@ class TaskRecord:
     kind: str
     own_policy: int
     policy_of_record: int
+    policy_name: str
+    policy_source: str | None
     value: float
     value_error: float
     bounds: Bounds | None
     digest: str
 
     @classmethod
-    def of(cls, row: Row) -> TaskRecord:
-        """From a row of the table."""
+    def of(cls, row: Row, policy: PolicyRecord) -> TaskRecord:
+        """From a row of the table, and its policy of record."""
         bounds = None if row["lower"] is None else Bounds(row["lower"], row["upper"])
         same = ("id", "name", "own_policy", "policy_of_record", "value", "value_error", "digest")
-        return cls(kind=row["settings"]["kind"], bounds=bounds, **{name: row[name] for name in same})
+        return cls(
+            kind=row["settings"]["kind"], bounds=bounds, policy_name=policy.name, policy_source=policy.source,
+            **{name: row[name] for name in same},
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        name, policy = one_line(self.name or "unnamed", 40), one_line(self.policy_name, 25)
+        return one_line(f"TaskRecord({self.id}: {name}, worth {self.value:.4g} under {policy})")
 
 
 def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
@@ -69,7 +118,8 @@ def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
     for task in tasks:
         if task.bounds is None:
             raise RepositoryError(
-                f"task {task.id} is valued without a model: declare bounds on its returns, or its reward_range"
+                f"task {task.id} is valued without a model: declare bounds on its returns (--bounds), "
+                "or its reward_range"
             )
         bounds.append(task.bounds)
     if not bounds:
@@ -148,7 +198,9 @@ def _environment_of(row: Row, place: str) -> GymTask:
         raise DamagedError(f"{place}: {env_id!r} is no id of an environment")
     env_id = formerly.current(env_id)
     if env_id not in gym.registry:
-        raise RepositoryError(f"{place}: {env_id} is not registered here: import the module that registers it first")
+        raise RepositoryError(
+            f"{place}: {env_id} is not registered here: import the module that registers it first (--import MODULE)"
+        )
     # an older version stored neither range nor limit
     more = {key: settings[key] for key in ("reward_range", "time_limit", "wrappers") if key in settings}
     try:
@@ -157,10 +209,23 @@ def _environment_of(row: Row, place: str) -> GymTask:
         raise RepositoryError(f"{place}: its environment cannot be made here: {error}") from None
 
 
-def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str, Array], Stored]:
+def called(caller: str, name: Any, source: Any) -> dict[str, str]:
+    """What a person calls a policy, as it is stored: a file's policy goes by the file's name unless it has another."""
+    for key, value, kinds in (("name", name, str), ("source", source, str | os.PathLike)):
+        if value is not None and not (isinstance(value, kinds) and 0 < len(str(value)) <= LONGEST_NAME):
+            wanted = "a text" if key == "name" else "a path"
+            raise InvalidInputError(f"{caller}: {key} is {value!r}, must be {wanted} of 1 to {LONGEST_NAME} letters")
+    name = Path(source).name if name is None and source is not None else name
+    given = {"name": name, "source": None if source is None else str(source)}
+    return {key: plain(text, f"{caller}: {key}") for key, text in given.items() if text is not None}
+
+
+def policy_row(
+    caller: str, policy: Any, task: Task, provenance: str, names: Mapping[str, str] | None = None
+) -> tuple[Row, dict[str, Array], Stored]:
     """The columns and arrays that hold a policy, a table or a network, and the policy as it will be returned."""
-    chosen("Repository.add", "provenance", provenance, PROVENANCES)
-    made = fitting_policy(policy, task, "Repository.add: policy")
+    chosen(caller, "provenance", provenance, PROVENANCES)
+    made = fitting_policy(policy, task, f"{caller}: policy")
     if isinstance(made, NetworkPolicy):
         stored: Stored = made
         array, settings = made.weights, {"kind": "network"} | made.settings
@@ -170,15 +235,19 @@ def policy_row(policy: Any, task: Task, provenance: str) -> tuple[Row, dict[str,
     else:
         what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
         raise InvalidInputError(
-            f"Repository.add: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
+            f"{caller}: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
         )
-    row = {"digest": _policy_digest(settings, array), "provenance": provenance, "settings": settings}
+    digest = _policy_digest(settings, array)
+    row = {"digest": digest, "provenance": provenance, "settings": settings | dict(names or {})}
     return row, {"policy": array}, stored
 
 
 def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, or a ``NetworkPolicy``."""
-    place, settings = f"policies {row['id']}", dict(row["settings"])
+    place = f"policies {row['id']}"
+    settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
+    if wrong := [key for key in CALLED if not isinstance(row["settings"].get(key, ""), str)]:
+        raise DamagedError(f"{place}: its {wrong[0]} is no text")
     try:
         array = arrays["policy"]
         policy: Stored = array

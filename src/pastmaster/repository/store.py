@@ -7,31 +7,37 @@ acknowledged. Opening reads no records; tasks, policies and values are read when
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError
-from pastmaster.repository import archive, clusterings, rows
+from pastmaster.generators import Rng
+from pastmaster.repository import archive, clusterings, names, rows
 from pastmaster.repository.addition import Addition, check_family
 from pastmaster.repository.check import Damage, find_damage
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
+from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents, Lazy
-from pastmaster.repository.records import Stored, TaskRecord, joined_bounds
+from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import TransferRun
+from pastmaster.tables import WIDEST, one_line
 from pastmaster.tasks import Task
-from pastmaster.values import Bounds
+from pastmaster.values import Bounds, CrossValues
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Repository:
@@ -59,12 +65,12 @@ class Repository:
 
     Examples
     --------
-    >>> import tempfile, numpy as np
+    >>> import tempfile
     >>> from pastmaster import Repository
     >>> from pastmaster.domains import windy_corridor
     >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
     ...     ids = [repository.add(task) for task in windy_corridor.family()[:4]]
-    ...     kept = repository.cluster(n_clusters=1, rng=np.random.default_rng(0))
+    ...     kept = repository.cluster(n_clusters=1, rng=0)
     ...     print(ids, repository.cross_values().shape, repository.cells(), len(repository.sources()))
     [1, 2, 3, 4] (4, 4) {1: 0, 2: 0, 3: 0, 4: 0} 1
     """
@@ -79,6 +85,8 @@ class Repository:
         task: Task,
         policy: Any = None,
         *,
+        name: str | None = None,
+        source: str | os.PathLike[str] | None = None,
         provenance: str | None = None,
         evaluation_episodes: int | None = None,
         run: TransferRun | None = None,
@@ -93,6 +101,9 @@ class Repository:
         task : TabularMDP or GymTask
         policy : array, Solution, TablePolicy, NetworkPolicy or Stable-Baselines3 model, optional
             By default the task is solved. Functions cannot be stored.
+        name, source : str, path, optional
+            What the policy is called in tables, pages and legends, and the file it came from. By default it is called
+            like the file, or else like the task. Given again with the same policy, they replace what was stored.
         provenance : {"solved", "learned", "imported"}, optional
             Where the policy comes from: "imported" where one is given.
         evaluation_episodes : int, optional
@@ -111,20 +122,33 @@ class Repository:
         InvalidInputError
             If the task is of another family, or the policy does not fit the task or cannot be stored.
         """
-        addition = Addition(self._contents, task, policy, provenance, evaluation_episodes)
+        addition = Addition(
+            self._contents, task, policy, provenance, evaluation_episodes, name=name, source=source
+        )  # fmt: skip
         return addition.commit(None if run is None else run_row(run, []))
 
-    def replace_policy(self, number: int, policy: Any, *, provenance: str = "imported") -> None:
+    def replace_policy(
+        self,
+        number: int,
+        policy: Any,
+        *,
+        name: str | None = None,
+        source: str | os.PathLike[str] | None = None,
+        provenance: str = "imported",
+    ) -> None:
         """Give the task of this id another policy of its own, better or not; the arguments are those of ``add``."""
-        number = _id(number)
+        caller = "Repository.replace_policy"
+        number = _id(caller, number)
         if policy is None:
-            raise InvalidInputError("Repository.replace_policy: policy is None, must be given")
+            raise InvalidInputError(f"{caller}: policy is None, must be given")
         valued = self.database.read(lambda connection: self._contents.tasks.get(connection, [number]))[0]
-        Addition(self._contents, valued.task, policy, provenance, valued.episodes).replace_own(number)
+        Addition(
+            self._contents, valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
+        ).replace_own(number)
 
     def remove(self, *numbers: int) -> None:
         """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""
-        gone = list(dict.fromkeys(_id(number) for number in numbers))
+        gone = list(dict.fromkeys(_id("Repository.remove", number) for number in numbers))
 
         def forget(connection: sa.Connection) -> None:
             for number in gone:
@@ -150,21 +174,27 @@ class Repository:
     def __len__(self) -> int:
         return self._count("tasks")
 
-    def records(self) -> list[TaskRecord]:
+    def records(self) -> Records[TaskRecord]:
         """What is stored of every task, in order of id, without the tasks themselves."""
-        return [TaskRecord.of(row) for row in self._rows("tasks")]
+        return self.database.read(names.task_records)
 
     def record(self, number: int) -> TaskRecord:
         """What is stored of the task of this id."""
-        return TaskRecord.of(self.database.read(lambda c: rows.fetch(c, "tasks", [_id(number)]))[0])
+        wanted = [_id("Repository.record", number)]
+        return self.database.read(lambda connection: names.task_records(connection, wanted))[0]
+
+    def policy_records(self, numbers: Sequence[int] | None = None) -> Records[PolicyRecord]:
+        """What is stored of the policies of these ids, or of all: what each is called, and the file it came from."""
+        wanted = None if numbers is None else [_id("Repository.policy_records", number) for number in numbers]
+        return self.database.read(lambda connection: names.policy_records(connection, wanted))
 
     def task(self, number: int) -> Task:
         """The task of this id."""
-        return self._read_tasks([_id(number)])[0]
+        return self._read_tasks([_id("Repository.task", number)])[0]
 
     def policy(self, number: int) -> Stored:
         """The policy of this id: an array, or a ``NetworkPolicy``."""
-        return self._read_policies([_id(number)])[0]
+        return self._read_policies([_id("Repository.policy", number)])[0]
 
     def tasks(self) -> Lazy[Task]:
         """All tasks in order of id, each read when it is looked at."""
@@ -174,9 +204,9 @@ class Repository:
         """The policy of record of each task, in the order of ``tasks()``, each read when it is looked at."""
         return Lazy([record.policy_of_record for record in self.records()], self._read_policies)
 
-    def cross_values(self) -> FloatArray:
+    def cross_values(self) -> CrossValues:
         """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``."""
-        return self.database.read(matrix_of_record)[1]
+        return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
 
     def return_bounds(self) -> Bounds:
         """Bounds on the discounted return of any episode; ``RepositoryError`` if they are not known of all tasks."""
@@ -185,19 +215,23 @@ class Repository:
     def cluster(
         self,
         *,
-        rng: np.random.Generator,
         episodes: int | None = None,
         span: float | None = None,
-        directed: bool = False,
+        directed: bool = True,
         method: str = "search",
+        rng: Rng = None,
         **options: Any,
     ) -> Clustering:
-        """Find the few policies that stand for all, and store the answer with its settings and certificate.
+        """Find the few policies that serve all tasks, and store the answer with its settings and certificate.
 
         Parameters
         ----------
-        rng, episodes, directed, **options
+        rng, episodes, **options
             As for ``search_clusterings``; without ``episodes``, ``n_clusters`` or ``max_radius`` is needed.
+        directed : bool
+            True counts what each task loses with a policy, and any stored policy may be kept. Column j is then the own
+            policy of task j; policies whose task was removed come last. False is the paper's symmetric distance
+            between tasks, each with its policy of record.
         span : float, optional
             The width of the bounds on returns; by default that of ``return_bounds()``.
         method : {"search", "greedy"}
@@ -206,15 +240,16 @@ class Repository:
         Returns
         -------
         Clustering
-            Over the tasks in the order of ``tasks()``. From now on ``sources()`` returns the policies it keeps.
+            Over the tasks in the order of ``tasks()``. From now on ``sources()`` returns the policies it keeps, and
+            ``clusterings()[-1].seed`` is the seed of the search.
         """
         return clusterings.cluster(
             self.database, rng=rng, episodes=episodes, span=span, directed=directed, method=method, **options
         )
 
-    def clusterings(self) -> list[ClusteringRecord]:
+    def clusterings(self) -> Records[ClusteringRecord]:
         """Every clustering found so far, the latest last."""
-        return [ClusteringRecord.of(row) for row in self._rows("clusterings")]
+        return Records(ClusteringRecord.of(row) for row in self._rows("clusterings"))
 
     def clustering(self) -> Clustering | None:
         """The latest clustering, over the tasks there were then; None if there is none."""
@@ -228,17 +263,36 @@ class Repository:
         """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
         return self.database.read(lambda c: self._contents.policies.get(c, clusterings.source_ids(c)))
 
+    def named_sources(self) -> dict[str, Stored]:
+        """The policies of ``sources()`` by name, as ``transfer`` takes them."""
+
+        def read(connection: sa.Connection) -> dict[str, Stored]:
+            ids = clusterings.source_ids(connection)
+            called = names.distinct_names(names.policy_records(connection, ids))
+            return dict(zip(called, self._contents.policies.get(connection, ids), strict=True))
+
+        return self.database.read(read)
+
     def source_ids(self) -> list[int]:
         """The ids of the policies of ``sources()``."""
         return self.database.read(clusterings.source_ids)
 
-    def runs(self) -> list[StoredRun]:
-        """Every run that was stored with a task, in order."""
-        return stored_runs(self.database)
+    def cell_policies(self) -> list[int]:
+        """The id of the policy that serves each cell of the latest clustering; -1 where it was removed since."""
+        return self.database.read(
+            lambda c: [] if (found := clusterings.latest(c)) is None else found.kept_policies(c)
+        )  # fmt: skip
 
-    def stream(self, name: str, settings: Mapping[str, Any]) -> Stream:
-        """The stream of this name, begun if there is none; ``InvalidInputError`` if it has other settings."""
-        return Stream(self._contents, name, settings)
+    def runs(self) -> Records[StoredRun]:
+        """Every run that was stored with a task, in order."""
+        return Records(stored_runs(self.database))
+
+    def stream(self, name: str, settings: Mapping[str, Any], fresh: Mapping[str, Any] | None = None) -> Stream:
+        """The stream of this name, begun if there is none, then with the ``fresh`` settings too.
+
+        ``InvalidInputError`` if it has other ``settings``.
+        """
+        return Stream(self._contents, name, settings, fresh)
 
     def export(self, folder: str | Path) -> Path:
         """Write everything into a folder that is new or empty, and that appears only when it is complete.
@@ -271,7 +325,15 @@ class Repository:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Repository({self.place}: {self._count('tasks')} tasks, {self._count('policies')} policies)"
+        held = f": {self._count('tasks')} tasks, {self._count('policies')} policies)"
+        return f"Repository({one_line(self.place, WIDEST - len(held) - len('Repository('))}{held}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The tasks as a pandas DataFrame, a row to each, with the policy of record and its value."""
+        return self.records().to_frame()
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.records()._repr_html_()}"
 
     def _count(self, table: str) -> int:
         query = sa.select(sa.func.count()).select_from(RECORDS[table])
@@ -287,6 +349,6 @@ class Repository:
         return self._contents.read(self._contents.policies, numbers)
 
 
-def _id(number: Any) -> int:
+def _id(caller: str, number: Any) -> int:
     """A number that a record may have."""
-    return whole("Repository", "id", number, at_least=1)
+    return whole(caller, "id", number, at_least=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,17 +20,22 @@ from pastmaster.repository import rows
 from pastmaster.repository.addition import Addition
 from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, source_ids
 from pastmaster.repository.database import Database
+from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.records import Stored, task_row
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.repository.worth import distinct_policies
 from pastmaster.reuse import QLearning, TransferRun
+from pastmaster.tables import one_line
 from pastmaster.tasks import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Sources = Literal["clusters", "all", "none"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
     """A run of ``transfer`` on a task, as stored.
 
@@ -43,6 +49,8 @@ class StoredRun:
         The value of the task's policy of record then, and now (nan if the task was removed).
     n_sources, evaluation_episodes : int
         How many source policies there were, and how many episodes were spent to value policies.
+    source_names : list of str [n_sources]
+        What the source policies were called.
     returns, arms : array [T]
         The return of each episode, and the arm that ran it; arm ``n_sources`` is the learner.
     """
@@ -57,6 +65,7 @@ class StoredRun:
     value_now: float
     n_sources: int
     evaluation_episodes: int
+    source_names: list[str]
     returns: Array
     arms: Array
 
@@ -69,12 +78,20 @@ class StoredRun:
                 **{name: row[name] for name in ("id", "stream_id", "position", "task_id")},
                 **{name: settings[name] for name in ("name", "task_digest", "value", "n_sources")},
                 evaluation_episodes=settings["evaluation_episodes"],
+                source_names=settings.get("source_names") or [f"source {i}" for i in range(settings["n_sources"])],
                 value_now=value_now,
                 returns=arrays["returns"],
                 arms=arrays["arms"],
             )
         except KeyError as error:
             raise DamagedError(f"runs {row['id']}: {error} is missing") from None
+
+    def __repr__(self) -> str:
+        mean = f"mean return {self.returns.mean():.4g}" if len(self.returns) else "no returns"
+        name = one_line(self.name or "unnamed", 30)
+        return one_line(
+            f"StoredRun({self.id}: {name}, {len(self.returns):,} episodes, {self.n_sources} sources, {mean})"
+        )
 
     def is_of(self, task: Any) -> bool:
         """Whether this is the run of a task."""
@@ -85,17 +102,32 @@ class Stream:
     """The tasks that a lifelong agent meets in order, with the run on each and the clusterings between them.
 
     A stream is found by its name, or begun. One that was begun with other ``settings`` is refused. Of these, mappings
-    are options, stored as text where they are no plain values; other settings are plain values.
+    are options, stored as text where they are no plain values; other settings are plain values. ``fresh`` are settings
+    for a stream that is begun now: one that is found keeps its own. The attribute ``settings`` has both, as stored.
     """
 
-    def __init__(self, contents: Contents, name: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, contents: Contents, name: str, settings: Mapping[str, Any], fresh: Mapping[str, Any] | None = None
+    ) -> None:
         self._contents, self.name = contents, name
         stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
-        self._id = contents.database.write(lambda connection: _find_or_begin(connection, name, stored))
+        self._id, self.settings = contents.database.write(
+            lambda connection: _find_or_begin(connection, name, stored, dict(fresh or {}))
+        )
 
-    def runs(self) -> list[StoredRun]:
+    def __repr__(self) -> str:
+        return one_line(f"Stream({one_line(self.name, 60)!r}: {len(self.runs())} tasks met)")
+
+    def to_frame(self) -> pd.DataFrame:
+        """The runs so far as a pandas DataFrame, a row to each."""
+        return self.runs().to_frame()
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.runs()._repr_html_()}"
+
+    def runs(self) -> Records[StoredRun]:
         """The runs so far, in order."""
-        return stored_runs(self._contents.database, self._id)
+        return Records(stored_runs(self._contents.database, self._id))
 
     def clusterings(self) -> dict[int, ClusteringRecord]:
         """The clusterings so far, by how many tasks had been met."""
@@ -129,8 +161,12 @@ class Stream:
         return stored_runs(self._contents.database, self._id, position)[0]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:
-        """Cluster the repository after ``position`` tasks; ``options`` are those of ``Repository.cluster``."""
-        cluster(self._contents.database, (self._id, position), **options)
+        """Cluster the repository after ``position`` tasks; ``options`` are those of ``Repository.cluster``.
+
+        By default distances are symmetric, as the paper's agent has them.
+        """
+        paper = {"episodes": None, "span": None, "directed": False, "method": "search"}
+        cluster(self._contents.database, (self._id, position), **(paper | options))
         return self.clusterings()[position]
 
 
@@ -159,6 +195,7 @@ def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
     trial = run.best_trial
     settings = {
         "source_ids": list(source_ids),
+        "source_names": run.arm_names[:-1],
         "n_sources": run.n_sources,
         "selector": type(run.selectors[trial]).__name__,
         "episodes": run.returns.shape[1],
@@ -169,11 +206,17 @@ def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
     return {"stream_id": None, "position": None, "settings": settings, "arrays": arrays}
 
 
-def _find_or_begin(connection: sa.Connection, name: str, settings: dict[str, Any]) -> int:
-    """The id of the stream of this name; one with neither runs nor clusterings may begin again with other settings."""
+def _find_or_begin(
+    connection: sa.Connection, name: str, settings: dict[str, Any], fresh: dict[str, Any]
+) -> tuple[int, dict[str, Any]]:
+    """Id and settings of the stream of this name.
+
+    One with neither runs nor clusterings may begin again with other settings.
+    """
     found = rows.fetch_where(connection, "streams", streams_table.c.name == name)
     if not found:
-        return rows.insert(connection, "streams", {"name": name, "settings": settings}, {})
+        begun = fresh | settings
+        return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
     number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
     difference = _difference(now, _as_now(found[0]["settings"]))
     if difference and any(
@@ -184,9 +227,10 @@ def _find_or_begin(connection: sa.Connection, name: str, settings: dict[str, Any
             f"ContinualTransfer: {difference} as when the stream {name!r} was begun; "
             "pass another name (--name) to begin another"
         )
-    if difference:
-        rows.update(connection, "streams", found[0], settings=now)
-    return number
+    if not difference:
+        return number, found[0]["settings"]
+    rows.update(connection, "streams", found[0], settings=fresh | now)
+    return number, fresh | now
 
 
 def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:

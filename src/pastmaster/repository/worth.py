@@ -13,6 +13,7 @@ from pastmaster.arrays import Array, FloatArray
 from pastmaster.errors import DamagedError
 from pastmaster.estimation import estimate_values
 from pastmaster.repository import rows
+from pastmaster.repository.names import task_records
 from pastmaster.repository.records import Stored, TaskRecord
 from pastmaster.tasks import Task
 from pastmaster.values import cross_values
@@ -88,9 +89,15 @@ def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
 
 def matrix_of_record(connection: sa.Connection) -> tuple[list[TaskRecord], FloatArray]:
     """The tasks, and U [N, N]: the value of the policy of record of task j in task i."""
-    tasks = [TaskRecord.of(row) for row in rows.fetch(connection, "tasks")]
-    distinct, column = distinct_policies(task.policy_of_record for task in tasks)
-    return tasks, read_matrix(connection, [task.id for task in tasks], distinct)[:, column]
+    tasks = task_records(connection)
+    return tasks, matrix(connection, tasks, [task.policy_of_record for task in tasks])
+
+
+def matrix(connection: sa.Connection, tasks: Sequence[TaskRecord], policies: Sequence[int]) -> FloatArray:
+    """U of these tasks and policies; a policy may be named more than once."""
+    distinct, column = distinct_policies(policies)
+    U: FloatArray = read_matrix(connection, [task.id for task in tasks], distinct)[:, column]
+    return U
 
 
 def distinct_policies(policies: Iterable[int]) -> tuple[list[int], list[int]]:

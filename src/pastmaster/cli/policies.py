@@ -1,0 +1,108 @@
+"""Policies named on the command line: tables in .npy files, and Stable-Baselines3's .zip files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pastmaster.cli.tasks import POLICY_FILES
+from pastmaster.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pastmaster.tasks import GymTask, TabularMDP
+
+
+class TakesPolicies(click.Command):
+    """A command whose ``--policy`` takes all policy files that follow it: ``--policy drawer/*.zip``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        for i, word in enumerate(args):
+            follows = i > 1 and Path(word).suffix in POLICY_FILES and spread[-2] == "--policy"
+            spread += ["--policy", word] if follows and args[i - 1] != "--policy" else [word]
+        return super().parse_args(ctx, spread)
+
+
+@dataclass(frozen=True)
+class NamedPolicies:
+    """The options that name policies and say how to read them."""
+
+    policies: tuple[Path, ...]
+    no_normalise: bool
+    normalise: tuple[Path, ...]
+    trust: bool
+
+    def read(self, tasks: Sequence[TabularMDP | GymTask]) -> list[tuple[TabularMDP | GymTask, Any, Path | None]]:
+        """Each task with its policy and the policy's file; one task may have several policies."""
+        if not self.policies:
+            return [(task, None, None) for task in tasks]
+        if len(tasks) not in (1, len(self.policies)):
+            raise InvalidInputError(
+                f"--policy names {len(self.policies)} files for {len(tasks)} tasks, must be one to each task, in order"
+            )
+        spread = [tasks[0]] * len(self.policies) if len(tasks) == 1 else tasks
+        statistics = self._statistics()
+        return [
+            (task, self._policy(path, task, normalise), path)
+            for task, path, normalise in zip(spread, self.policies, statistics, strict=True)
+        ]
+
+    def _statistics(self) -> list[Any]:
+        """How the observations of each policy are normalised, as ``load_sb3`` takes it."""
+        if self.no_normalise and self.normalise:
+            raise InvalidInputError("--no-normalise and --normalise are both given, must be one of them")
+        n_files = len(self.policies)
+        if len(self.normalise) not in (0, 1, n_files):
+            raise InvalidInputError(
+                f"--normalise names {len(self.normalise)} files for {n_files} policies, must be one, or one to each"
+            )
+        if len(self.normalise) > 1:
+            return list(self.normalise)
+        return [self.normalise[0] if self.normalise else False if self.no_normalise else None] * n_files
+
+    def _policy(self, path: Path, task: TabularMDP | GymTask, normalise: Any) -> Any:
+        """A policy that fits the task."""
+        from pastmaster.estimation.means import fitting_policy
+        from pastmaster.files import checked_file, read_npy
+        from pastmaster.policies import load_sb3
+
+        read: Any
+        if path.suffix == ".zip":
+            read = load_sb3(path, normalise=normalise, trust=self.trust)
+        else:
+            table = "actions [S] or probabilities [S, A]"
+            read = read_npy(checked_file("--policy", path, f"a model's .zip file, or an .npy file of {table}"), table)
+        return fitting_policy(read, task, f"--policy {path.name}")
+
+
+OPTIONS = (
+    click.option(
+        "--policy", "policies", multiple=True, type=click.Path(path_type=Path), metavar="FILE...",
+        help="Policies, one to each task: .npy, or Stable-Baselines3's .zip. Without any, tasks are solved.",
+    ),
+    click.option("--no-normalise", is_flag=True, help="Observations were not normalised (DQN, SAC, TD3, DDPG)."),
+    click.option(
+        "--normalise", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+        help="How they were normalised: an .npz of mean and var, or with --trust VecNormalize's .pkl.",
+    ),
+    click.option("--trust", is_flag=True, help="Let Stable-Baselines3 load the files, which runs code in them."),
+)  # fmt: skip
+
+
+def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that name policies; the command is called with ``given``."""
+
+    @functools.wraps(command)
+    def called(*arguments: Any, **options: Any) -> Any:
+        given = NamedPolicies(**{field.name: options.pop(field.name) for field in fields(NamedPolicies)})
+        return command(*arguments, given=given, **options)
+
+    decorated: Callable[..., Any] = called
+    for add in reversed(OPTIONS):
+        decorated = add(decorated)
+    return decorated
