@@ -186,7 +186,7 @@ def test_chunks_are_found_and_none_is_computed_again(chunks):
     assert run.returns.tolist() == expected["returns"]
     run = pastmaster.transfer(
         "pastmaster/WindyCorridor-v0", [], episodes=5, gamma=0.9, bounds=bounds, rng=np.random.default_rng(3),
-        selector="exp3-transfer", save=chunks,
+        selector="exp3-transfer", learner=pastmaster.QLearning(), save=chunks,
     )  # fmt: skip
     assert run.returns.tolist() == expected["by id"]
     estimate = pastmaster.estimate_cross_values(
