@@ -52,7 +52,8 @@ def test_only_the_very_array_knows_that_it_is_paired():
     others = [
         U[::-1], U[:, ::-1], U[:3, :3], U[:], U.copy(), copy.deepcopy(U), U.T, U + 0.0, 2 * U, -U, np.asarray(U),
         np.array(U), U.astype(float), U.reshape(12, 12), np.sort(U), pickle.loads(pickle.dumps(U)), U.view(),
-        U.tolist(), np.take(U, range(12), axis=1), np.concatenate([U]), cross_values(tasks, [solve(task) for task in tasks]),
+        U.tolist(), np.take(U, range(12), axis=1), np.concatenate([U]),
+        cross_values(tasks, [solve(task) for task in tasks]),
     ]  # fmt: skip
     for other in others:
         assert not getattr(other, "paired", False)

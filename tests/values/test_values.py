@@ -320,7 +320,7 @@ SMALL = TabularMDP([[0, 1], [1, 0], [2, 2]], np.zeros((3, 2)), gamma=0.9)
         ([[0.5, 0.5], [0.5, 0.5]], r" has shape \(2, 2\)"),
         ([[0.2, 0.3, 0.5]] * 3, r" has shape \(3, 3\)"),
         ([[1.0, 0.0], [1.0], [1.0, 0.0]], r" is ragged"),
-        (None, r" has .*dtype object"),
+        (None, r" is None, must be an array"),
     ],
 )
 def test_a_wrong_policy_is_refused_and_its_place_named(policy, message):

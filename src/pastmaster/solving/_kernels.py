@@ -13,9 +13,6 @@ import numpy as np
 from pastmaster.compiled import inlined, kernel
 
 EPS = 2.0**-52
-TINY = 2.0**-1022
-MAX_SWEEPS = 40  # between two rounds of policy iteration
-SETTLED = 0.05  # relative change of a sweep at which policy iteration takes over
 DIRECT_LIMIT = 2000  # elimination holds a square matrix: 32 MB at this many states
 
 
@@ -108,63 +105,6 @@ def own_residual(reward, next_state, weight, value, policy):
 
 
 @kernel
-def solve_model(reward, next_state, weight, largest, gamma, tol, max_iterations):
-    """The canonical optimal policy of a model: value, policy, iterations, error bound (see ``policy_iteration``).
-
-    ``largest`` bounds the rewards that the expected ones were summed from.
-    """
-    value = np.full(len(reward), lowest_value(reward, gamma))
-    policy = np.zeros(len(reward), np.int32)
-    tie = max(0.5 * tol * (1.0 - gamma), 16.0 * EPS / (1.0 - gamma))
-    iterations, worth = 0, -np.inf
-    while iterations < max_iterations:
-        iterations += settle_sweeps(reward, next_state, weight, value)
-        if worth == -np.inf:
-            canonical(reward, next_state, weight, value, largest, tie, policy)
-        else:
-            improve(reward, next_state, weight, value, 0.0, policy)
-        chain_value(*chain_of(reward, next_state, weight, policy), gamma, value)
-        iterations += 1
-        if value.sum() <= worth:  # only rounding switches actions without a gain
-            break
-        worth = value.sum()
-        if improve(reward, next_state, weight, value, 16.0 * EPS * np.abs(value).max(), policy) == 0:
-            break
-    switches, residual = canonical(reward, next_state, weight, value, largest, tie, policy)
-    given_away = 0.0
-    if switches:
-        best = value.copy()
-        chain_value(*chain_of(reward, next_state, weight, policy), gamma, value)
-        given_away = np.abs(best - value).max()
-    slack = 4.0 * (next_state.shape[2] + 2) * (EPS * (np.abs(value).max() + largest) + (TINY if largest > 0.0 else 0.0))
-    optimal = given_away + (residual + slack) / (1.0 - gamma)
-    own = (own_residual(reward, next_state, weight, value, policy) + slack) / (1.0 - gamma)
-    return value, policy, iterations, max(optimal, own) * (1.0 + 8.0 * EPS)
-
-
-@kernel
-def settle_sweeps(reward, next_state, weight, value):
-    """Optimal sweeps, backwards and forwards in turn, until one changes little; returns their number."""
-    for i in range(MAX_SWEEPS):
-        change = sweep(reward, next_state, weight, value, i % 2 == 0)
-        if change <= SETTLED * np.abs(value).max():
-            break
-    return i + 1
-
-
-@kernel
-def lowest_value(reward, gamma):
-    """A value below V* from which backups only rise: the reward of the worst state's best action, for ever."""
-    lowest = 0.0
-    for s in range(len(reward)):
-        best = reward[s, 0]
-        for a in range(reward.shape[1]):
-            best = max(best, reward[s, a])
-        lowest = min(lowest, best)
-    return lowest / (1.0 - gamma)
-
-
-@kernel
 def chain_of(reward, next_state, weight, policy):
     """The chain of a model under a policy of actions [S]."""
     n_states, _, n_outcomes = next_state.shape
@@ -191,8 +131,8 @@ def chain_value(reward, next_state, weight, gamma, value):
 
 @kernel
 def sweeps_to_rounding(gamma):
-    """How many sweeps shrink an error by the factor EPS, at the slowest."""
-    return 1 if gamma == 0.0 else 1 + int(np.log(EPS) / np.log(gamma))
+    """How many sweeps shrink an error by the factor EPS, at the slowest; beyond 2^50 nobody waits for them."""
+    return 1 if gamma == 0.0 else 1 + int(min(np.log(EPS) / np.log(gamma), 2.0**50))
 
 
 @kernel

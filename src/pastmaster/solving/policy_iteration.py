@@ -7,7 +7,8 @@ V*(s) = max_a [ R(s, a) + gamma * sum_s' P(s' | s, a) V*(s') ], without the step
 2. *Policy iteration* from there. Each policy is evaluated to rounding: by a walk where the task is deterministic, by
    elimination where it is small, by sweeps otherwise. A state switches only for a gain above rounding, so the
    iteration ends. After a switch, sweeps run again first, so that changes propagate far in each round.
-3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated again.
+3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated again. For gamma near
+   1 this step, and a last round of policy iteration, are done in twice the precision (``_iteration_kernels``).
 
 The certificate: for any V, |V - V*| <= |T V - V| / (1 - gamma), and |V - V^policy| likewise with the policy's own
 backup. Two terms are added: the loss of the canonical policy in step 3, which is measured, and a bound on rounding.
@@ -23,7 +24,7 @@ from pastmaster.arrays import FloatArray, IntArray, sealed
 from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
-from pastmaster.solving import _kernels as kernels
+from pastmaster.solving import _iteration_kernels as kernels
 from pastmaster.tasks.tabular import TabularMDP
 
 MAX_ITERATIONS = 10**6
@@ -75,8 +76,9 @@ class Solution(TablePolicy):
 def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     """The best policy of a task, to relative accuracy ``tol``; among equally good actions it takes the lowest.
 
-    Two actions are equally good when their values differ by less than ``tol * (1 - gamma) / 2``, or rounding's
-    16 EPS / (1 - gamma), of the size of what they are summed from: so scaling the rewards changes nothing.
+    Two actions are equally good when their values differ by less than ``tol * (1 - gamma) / 2`` of the size of what
+    they are summed from: so scaling the rewards changes nothing. Where rounding would blur that (gamma near 1), values
+    are computed in twice the precision.
 
     Parameters
     ----------

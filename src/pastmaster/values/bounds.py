@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, sealed
 from pastmaster.checks import chosen, listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.solving import _kernels as solving_kernels
+from pastmaster.solving import _iteration_kernels as iteration, _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.tabular import Model, check_alike
@@ -235,7 +235,7 @@ def _exact_bounds(task: TabularMDP) -> Bounds:
         if task.horizon is None:
             weight = np.where(terminated, 0.0, task.gamma)[:, :, None]
             model = Model.of(sign * reward, next_state[:, :, None], weight)
-            value, _, _, error = solving_kernels.solve_model(*model, largest, task.gamma, 1e-9, MAX_ITERATIONS)
+            value, _, _, error = iteration.solve_model(*model, largest, task.gamma, 1e-9, MAX_ITERATIONS)
         else:
             choices = (sealed(sign * reward), sealed(next_state), sealed(terminated))
             value, error = kernels.extreme_returns(*choices, task.gamma, task.horizon), 0.0
