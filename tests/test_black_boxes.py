@@ -165,7 +165,7 @@ def test_a_task_is_met_by_transfer_without_further_ado(name, rng):
     assert run.returns.shape == (1, 12)
     told = {"a function without a spec": "running"}.get(name, "task")
     assert run.bounds_from == told
-    assert ("bounds running: " if told == "running" else "bounds of the task: ") in repr(run)
+    assert ("bounds running: " if told == "running" else "bounds of the task: ") in str(run)
 
 
 def tried(tasks, policies, rng, episodes=4, **options):
@@ -350,7 +350,7 @@ def test_running_bounds_begin_with_the_returns_seen_and_double():
     assert run.widened.tolist() == [2]  # 3 .. 5, then 3 .. 7, then 3 .. 35
     assert run.bounds == [(3.0, 35.0)]
     assert run.bounds_from == "running"
-    assert "bounds widened 2 times, bounds running: 3 .. 35" in repr(run)
+    assert "bounds widened 2 times, bounds running: 3 .. 35" in str(run)
 
 
 def test_running_bounds_of_a_task_that_always_pays_the_same():
@@ -360,7 +360,7 @@ def test_running_bounds_of_a_task_that_always_pays_the_same():
     assert run.bounds == [(0.0, 1.0)]
 
 
-def test_running_bounds_cost_no_more_than_was_promised(rng):
+def test_the_spans_of_running_bounds_sum_to_no_more_than_the_proof_says(rng):
     """The spans of all starts sum to at most 8 true spans, whatever the order of the returns."""
     for _ in range(200):
         values = rng.normal(size=40) ** 3
@@ -375,9 +375,9 @@ def test_running_bounds_cost_no_more_than_was_promised(rng):
 
 def test_running_bounds_are_not_for_models(rng):
     task = reference.random_mdp(rng, 6, 3, 3, horizon=12)
-    with pytest.raises(InvalidInputError, match=r"bounds is 'running', must be return_bounds\(tasks\) of the family"):
+    with pytest.raises(InvalidInputError, match=r"bounds is 'running', must be \(lower, upper\) or None, for those"):
         transfer(task, [], episodes=3, rng=rng, bounds="running")
-    with pytest.raises(InvalidInputError, match=r"bounds is 'none', must be \(lower, upper\) or 'running'"):
+    with pytest.raises(InvalidInputError, match=r"bounds is 'none', must be \(lower, upper\), 'running' or None"):
         transfer(GymTask("FrozenLake-v1"), [], episodes=3, rng=rng, bounds="none")
 
 

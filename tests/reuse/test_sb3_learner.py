@@ -236,9 +236,7 @@ def test_wrong_settings_are_named(case):
 
 def test_what_the_algorithm_cannot_do_is_said(seed, monkeypatch):
     spaces, rng = cart_pole().observation_space, np.random.default_rng(seed)
-    with pytest.raises(
-        InvalidInputError, match="SB3Learning: algorithm is 'SAC', must be 'DQN' for actions of Disc"
-    ):
+    with pytest.raises(InvalidInputError, match="SB3Learning: algorithm is 'SAC', must be 'DQN' for actions of Disc"):
         SB3Learning("SAC").start(spaces, gym.spaces.Discrete(2), 0.9, rng)
     with pytest.raises(InvalidInputError, match="unexpected keyword argument 'speed'"):
         SB3Learning("DQN", speed=3).start(spaces, gym.spaces.Discrete(2), 0.9, rng)
