@@ -43,7 +43,7 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.continual import Reclustered, TaskDone, agent
-from pastmaster.domains import coloured_grid
+from pastmaster.domains import coloured_grid, windy_corridor
 from pastmaster.repository import clusterings, rows
 from pastmaster.repository.streams import stored_runs
 
@@ -712,6 +712,93 @@ def a_run(tasks=30, evaluated=0, level=1.0):
         [f"task {k}" for k in range(tasks)], level * rng.random((tasks, 10)), np.full(tasks, level),
         np.arange(tasks), np.full(tasks, evaluated), list(range(10, tasks + 1, 10)),
     )  # fmt: skip
+
+
+def test_a_seed_is_told_and_gives_the_same_run_again(tmp_path):
+    stream = windy_corridor.family()[:3]
+    runs = {}
+    for name, rng in (("seed", 5), ("again", 5), ("generator", np.random.default_rng(5)), ("fresh", None)):
+        with Repository(tmp_path / f"{name}.db") as repository:
+            runs[name] = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=rng).run(stream)
+    assert runs["seed"].seed == runs["again"].seed == 5
+    assert runs["generator"].seed is None
+    for name in ("again", "generator"):
+        assert same_bits(runs[name].returns, runs["seed"].returns)
+    with Repository(tmp_path / "from its seed.db") as repository:
+        again = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=runs["fresh"].seed).run(stream)
+    assert same_bits(again.returns, runs["fresh"].returns)
+
+
+def test_a_stream_that_was_begun_without_a_seed_goes_on_without_one(tmp_path):
+    stream = windy_corridor.family()[:4]
+    with Repository(tmp_path / "agent.db") as repository:
+        first = ContinualTransfer(repository, episodes=20, recluster_every=2).run(stream[:2])
+    with Repository(tmp_path / "agent.db") as repository:
+        rest = ContinualTransfer(repository, episodes=20, recluster_every=2).run(stream)
+        assert rest.seed == first.seed
+        with pytest.raises(InvalidInputError, match=r"rng \(--seed\) is another"):
+            ContinualTransfer(repository, episodes=20, recluster_every=2, rng=first.seed + 1).run(stream)
+    with Repository(tmp_path / "whole.db") as repository:
+        whole = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=first.seed).run(stream)
+    assert same_bits(rest.returns, whole.returns)
+
+
+def test_a_stream_that_an_earlier_version_began_keeps_its_selector_and_learner(tmp_path):
+    stream = windy_corridor.family()[:4]
+    given = {"episodes": 20, "recluster_every": 2, "rng": 3}
+    with Repository(tmp_path / "old.db") as repository:
+        ContinualTransfer(repository, **given, selector="exp3-transfer", learner=QLearning()).run(stream[:3])
+
+        def as_before(connection):
+            (row,) = rows.fetch(connection, "streams")
+            settings = {key: value for key, value in row["settings"].items() if key not in ("seed", "defaults")}
+            rows.update(connection, "streams", row, settings=settings | {"transfer": {"on_violation": "widen"}})
+
+        repository.database.write(as_before)
+        old = ContinualTransfer(repository, **given).run(stream)
+    with Repository(tmp_path / "explicit.db") as repository:
+        explicit = ContinualTransfer(repository, **given, selector="exp3-transfer", learner=QLearning()).run(stream)
+    with Repository(tmp_path / "now.db") as repository:
+        now = ContinualTransfer(repository, **given).run(stream)
+    assert same_bits(old.returns, explicit.returns)
+    assert not same_bits(now.returns, old.returns)
+
+
+def test_the_agent_clusters_by_the_papers_distance_unless_told_otherwise(tmp_path):
+    for options, directed in (({}, False), ({"clustering": {"directed": True}}, True)):
+        with Repository(tmp_path / f"{directed}.db") as repository:
+            ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0, **options).run(
+                windy_corridor.family()[:3]
+            )
+            assert repository.clusterings()[-1].settings["directed"] is directed
+
+
+@pytest.mark.parametrize(
+    ("stream", "sentence"),
+    [
+        (None, "stream is None, must be a list"),
+        ([None], "task 0 is a NoneType"),
+        ("tasks", "stream is 'tasks'"),
+    ],
+)
+def test_a_stream_that_is_none_is_refused(repository, stream, sentence):
+    with pytest.raises(InvalidInputError, match=rf"^ContinualTransfer.run: {sentence}"):
+        ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(stream)
+
+
+def test_a_run_and_its_stream_as_frames_and_tables(tmp_path):
+    with Repository(tmp_path / "agent.db") as repository:
+        run = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(windy_corridor.family()[:3])
+        runs = repository.runs()
+        stream = repository.stream("another", {})
+        shown = [run, runs, runs[0], stream, stream.runs()]
+        assert all(len(repr(item)) <= 100 and "\n" not in repr(item) for item in shown)
+        assert runs[-1].source_names == [record.name for record in repository.policy_records(repository.source_ids())]
+    frame = run.to_frame()
+    assert frame["task"].tolist() == run.names
+    assert frame["mean_return"].tolist() == run.mean_returns.tolist()
+    assert len(runs.to_frame()) == 3
+    assert run._repr_html_().count("<tr>") == 4
 
 
 def test_a_run_in_one_line():

@@ -67,9 +67,9 @@ class NamedPolicies:
 
     def _policy(self, path: Path, task: TabularMDP | GymTask, normalise: Any) -> Any:
         """A policy that fits the task."""
-        from pastmaster.estimation.means import fitting_policy
         from pastmaster.files import checked_file, read_npy
         from pastmaster.policies import load_sb3
+        from pastmaster.repository.records import fitted
 
         read: Any
         if path.suffix == ".zip":
@@ -77,7 +77,7 @@ class NamedPolicies:
         else:
             table = "actions [S] or probabilities [S, A]"
             read = read_npy(checked_file("--policy", path, f"a model's .zip file, or an .npy file of {table}"), table)
-        return fitting_policy(read, task, f"--policy {path.name}")
+        return fitted(read, task, f"--policy {path.name}")
 
 
 OPTIONS = (

@@ -178,6 +178,9 @@ def environment_task(
 
     try:
         env = gym.make(gym_id, **arguments)
+    except gym.error.UnregisteredEnv as error:
+        remedy = "if a module of yours registers it, pass --import MODULE"
+        raise InvalidInputError(f"--gym {gym_id} cannot be made: {error} ({remedy})") from None
     except Exception as error:  # an environment's constructor may raise anything
         raise InvalidInputError(f"--gym {gym_id} cannot be made: {error}") from None
     discount = DEFAULT_GAMMA if gamma is None else gamma

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
@@ -13,6 +15,7 @@ from pastmaster.policies.batch import is_random
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy
 from pastmaster.policies.sb3_live import is_model, live_policy
+from pastmaster.tasks.spaces import described_space, discrete_size
 
 
 def data_of(policy: Any) -> list[Any] | None:
@@ -68,6 +71,32 @@ def as_policy(policy: Any, place: str) -> Policy:
     raise InvalidInputError(
         f"{place} is {policy!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
     )
+
+
+def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any], place: str, task: str) -> None:
+    """Refuse a network that takes other observations, or gives other actions, than a task has."""
+    if not isinstance(policy, NetworkPolicy):
+        return
+    shape = policy.stack.shape
+    n_inputs, outputs = shape.sizes[0], shape.sizes[-1]
+    if shape.one_hot:
+        takes, fits = f"one of {n_inputs} states", discrete_size(observations) == n_inputs
+    else:
+        takes, fits = f"{n_inputs} numbers", observations.shape is None or math.prod(observations.shape) == n_inputs
+    if shape.head == "argmax":
+        gives = f"one of {outputs} actions"
+        fits = fits and isinstance(actions, gym.spaces.Discrete) and actions.n == outputs
+    elif shape.head == "argmaxes":
+        gives = f"choices among {list(shape.nvec)}"
+        fits = fits and isinstance(actions, gym.spaces.MultiDiscrete) and actions.nvec.tolist() == list(shape.nvec)
+    else:
+        gives = f"{outputs} numbers"
+        fits = fits and isinstance(actions, gym.spaces.Box) and math.prod(actions.shape) == outputs
+    if not fits:
+        spaces = f"{described_space(observations)} observations and {described_space(actions)} actions"
+        raise InvalidInputError(
+            f"{place} is a network that takes {takes} and gives {gives}, must fit {task}, which has {spaces}"
+        )
 
 
 def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:

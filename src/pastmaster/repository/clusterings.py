@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray, sealed
-from pastmaster.checks import chosen, flag
+from pastmaster.checks import called_as, chosen, flag
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
 from pastmaster.repository.database import Database
-from pastmaster.repository.names import task_records
-from pastmaster.repository.records import TaskRecord, joined_bounds, plain
+from pastmaster.repository.names import distinct_names, policy_records, task_records
+from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
 from pastmaster.repository.worth import distinct_policies, matrix
 from pastmaster.tables import one_line
@@ -107,12 +107,47 @@ class ClusteringRecord:
                 raise RepositoryError(
                     f"clustering {self.id} is about {table} {gone[0]}, since removed: cluster the repository anew"
                 )
-        U = matrix(connection, task_records(connection, tasks), policies)
-        distance = policy_distance(U, directed=result["directed"], paired=not result["directed"])
+        values = Values.read(connection, task_records(connection, tasks), policies)
+        distance = values.distance(result["directed"])
         fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
-        return Clustering(**fields, distance=distance, traces=found.get("traces"))
+        return values.named(Clustering(**fields, distance=distance, traces=found.get("traces"), seed=self.seed))
+
+
+class Values(NamedTuple):
+    """Tasks, the policies that may stand for them, and U."""
+
+    tasks: list[TaskRecord]
+    policies: list[PolicyRecord]
+    U: FloatArray
+
+    @classmethod
+    def read(cls, connection: sa.Connection, tasks: list[TaskRecord], policies: list[int]) -> Values:
+        """Of these tasks and policies."""
+        return cls(tasks, policy_records(connection, policies), matrix(connection, tasks, policies))
+
+    @classmethod
+    def of_all(cls, connection: sa.Connection, directed: bool) -> Values:
+        """Of all that is stored.
+
+        Without ``directed`` policy j is that of record of task j. With it, all stored policies may be kept: first the
+        own policy of each task, then what else is of record.
+        """
+        tasks = task_records(connection)
+        policies = [task.policy_of_record for task in tasks]
+        if directed:
+            policies = distinct_policies([task.own_policy for task in tasks] + policies)[0]
+        return cls.read(connection, tasks, policies)
+
+    def distance(self, directed: bool) -> FloatArray:
+        """What tasks lose under policies, or the paper's distance between tasks."""
+        return policy_distance(self.U, directed=directed, paired=not directed)
+
+    def named(self, found: Clustering) -> Clustering:
+        """A clustering with the names of tasks and policies."""
+        tasks = [task.name or f"task {task.id}" for task in self.tasks]
+        return found.named(tasks, distinct_names(self.policies) if found.directed else tasks)
 
 
 def cluster(
@@ -122,20 +157,25 @@ def cluster(
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
     chosen("Repository.cluster", "method", method, METHODS)
     directed = flag("Repository.cluster", "directed", directed)
+    if unknown := sorted(set(options) - set(signature(METHODS[method]).parameters)):
+        wanted = ", ".join(sorted({*signature(METHODS[method]).parameters, "method"} - {"distance"}))
+        raise InvalidInputError(f"Repository.cluster: {unknown[0]} is no option here, must be one of {wanted}")
     generator, seed = seeded("Repository.cluster", rng)
-    tasks, policies, U = database.read(lambda connection: _values(connection, directed))
-    if not tasks:
+    values = database.read(lambda connection: Values.of_all(connection, directed))
+    if not values.tasks:
         raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
     if episodes is not None and span is None:
-        span = joined_bounds(tasks, database.place).span or 1.0  # where all returns are equal any span will do
+        span = joined_bounds(values.tasks, database.place).span or 1.0  # where all returns are equal any span will do
     shared = {"episodes": episodes, "span": span, "directed": directed}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked, "Repository.cluster: options") | shared | {"method": method}
-    distance = policy_distance(U, directed=directed, paired=not directed)
-    found = METHODS[method](distance, rng=generator, **shared, **options)
+    with called_as("Repository.cluster"):
+        found = METHODS[method](
+            values.distance(directed), rng=generator if seed is None else seed, **shared, **options
+        )  # fmt: skip
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
-    row, arrays = _row(found, [task.id for task in tasks], policies, settings | {"seed": seed}, place)
+    row, arrays = _row(found, values, settings | {"seed": seed}, place)
 
     def store(connection: sa.Connection) -> None:
         here = [clusterings.c[name] == row[name] for name in ("stream_id", "position")]
@@ -143,30 +183,18 @@ def cluster(
             rows.insert(connection, "clusterings", row, arrays)
 
     database.write(store)
-    return found
-
-
-def _values(connection: sa.Connection, directed: bool) -> tuple[list[TaskRecord], list[int], FloatArray]:
-    """The tasks, the policies that may stand for them, and U.
-
-    Without ``directed`` policy j is that of record of task j. With it, all stored policies may be kept: first the own
-    policy of each task, then what else is of record.
-    """
-    tasks = task_records(connection)
-    policies = [task.policy_of_record for task in tasks]
-    if directed:
-        policies = distinct_policies([task.own_policy for task in tasks] + policies)[0]
-    return tasks, policies, matrix(connection, tasks, policies)
+    return values.named(found)
 
 
 def _row(
-    found: Clustering, tasks: list[int], policies: list[int], asked: Mapping[str, Any], place: Place | None
+    found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None
 ) -> tuple[rows.Row, dict[str, Array]]:
     """The columns and arrays that hold a clustering."""
     result = {name: getattr(found, name) for name in ("n_clusters", "mean_radius", *FIELDS)}
-    result |= {"n_tasks": len(tasks), "traced": found.traces is not None}
+    result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
-    arrays |= {"task_ids": np.array(tasks, np.int64), "policy_ids": np.array(policies, np.int64)}
+    arrays["task_ids"] = np.array([task.id for task in values.tasks], np.int64)
+    arrays["policy_ids"] = np.array([policy.id for policy in values.policies], np.int64)
     if found.traces is not None:
         arrays["traces"] = found.traces
     stream_id, position = place or (None, None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from pastmaster.checks import whole
+from pastmaster.checks import listed, whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
@@ -185,7 +185,8 @@ class Repository:
 
     def policy_records(self, numbers: Sequence[int] | None = None) -> Records[PolicyRecord]:
         """What is stored of the policies of these ids, or of all: what each is called, and the file it came from."""
-        wanted = None if numbers is None else [_id("Repository.policy_records", number) for number in numbers]
+        caller = "Repository.policy_records"
+        wanted = None if numbers is None else [_id(caller, n) for n in listed(numbers, f"{caller}: numbers")]
         return self.database.read(lambda connection: names.policy_records(connection, wanted))
 
     def task(self, number: int) -> Task:
