@@ -276,8 +276,8 @@ def told(kind: Any, n_arms: int, payoffs: list[float], rounds: int) -> Callable[
 
 def our_rounds(selector: Any, payoffs: list[float], rounds: int) -> None:
     for _ in range(rounds):
-        arm = selector.ask()
-        selector.tell(arm, payoffs[arm])
+        episode = selector.ask()
+        selector.tell(episode, payoffs[episode.arm])
 
 
 def river_rounds(n_arms: int, payoffs: list[float], rounds: int) -> None:

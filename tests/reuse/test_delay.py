@@ -103,7 +103,7 @@ class DelayedReuse(Delayed):
 
 
 class DelayedBalancing(Delayed):
-    """Regret balancing: open episodes of the learner earned nothing, an unmeasured best source earns 1."""
+    """Regret balancing: open episodes of the learner earned nothing, a source not yet measured earns 1."""
 
     def __init__(self, n_arms, kappa, floor):
         super().__init__(n_arms)
@@ -116,7 +116,8 @@ class DelayedBalancing(Delayed):
     def probabilities(self):
         t = len(self.asked) + 1
         means = [math.fsum(own) / len(own) for i in range(self.c) if (own := self.counted(i))]
-        best = max(means) if means else float(self.of_sources > 0)
+        unmeasured = any(self.order[i] and not self.counted(i) for i in range(self.c))
+        best = 1.0 if unmeasured else max(means, default=0.0)
         mine = self.counted(self.c)
         shortfall = len(self.order[self.c]) * best - math.fsum(mine)
         owed = self.of_sources < self.floor * (self.c * t**2) ** (1 / 3)

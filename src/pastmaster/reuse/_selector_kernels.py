@@ -152,7 +152,7 @@ def clock(arms, memory, settings):
 
     Open episodes count: rates fall with what was asked, not with what is known.
     """
-    return sources_asked(arms)[0] + 1.0 if settings[at.RULE] == at.BALANCING else memory[at.ASKED]
+    return sources_asked(arms) + 1.0 if settings[at.RULE] == at.BALANCING else memory[at.ASKED]
 
 
 @kernel
@@ -279,26 +279,28 @@ def credit_tsallis(arms, t, reduced, arm, x, likelihood):
 
 @kernel
 def sources_asked(arms):
-    """The sources' episodes, open ones too; and those counted."""
-    total, counted = 0.0, 0.0
+    """The sources' episodes, open ones too."""
+    total = 0.0
     for i in range(arms.shape[1] - 1):
         total += arms[at.COUNT, i] + arms[at.OPEN, i]
-        counted += arms[at.COUNT, i]
-    return total, counted
+    return total
 
 
 @kernel
 def weigh_balancing(arms, memory, settings):
     """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources.
 
-    Its open episodes are taken to earn the least return. While no source has been counted, but some are open, the best
-    is taken to earn the greatest.
+    Its open episodes are taken to earn the least return. A source whose first episode is open is taken to earn the
+    greatest.
     """
     c = arms.shape[1] - 1
     t = memory[at.ASKED] + 1.0
-    others, counted = sources_asked(arms)
+    others = sources_asked(arms)
     owed = others < settings[at.FLOOR] * math.pow(c * t * t, 1.0 / 3.0)
-    best = 1.0 if counted == 0.0 and others > 0.0 else evidence.leading_mean(arms)
+    best = evidence.leading_mean(arms)
+    for i in range(c):
+        if arms[at.OPEN, i] > 0.0 and arms[at.COUNT, i] == 0.0:
+            best = 1.0
     shortfall = (arms[at.COUNT, c] + arms[at.OPEN, c]) * best - arms[at.TOTAL, c]
     learner = c == 0 or (not owed and shortfall <= settings[at.KAPPA] * math.sqrt(t))
     if learner:

@@ -14,8 +14,9 @@ vary.
 
 So that no good source is overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
 
-While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and m to
-be the greatest until a source has been measured. So the learner never spends more than that, however late it is told.
+While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and a
+source whose first episode is open to earn the greatest. So the learner never spends more than that, however late it is
+told.
 """
 
 from __future__ import annotations
