@@ -172,7 +172,7 @@ def test_the_integer_program_bounds_each_number_of_cells_on_any_scale(rng, scale
             reaches = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) < c]
             exactly = [reference.reach(drawn, p, directed=directed) for p in reference.partitions(5) if max(p) == c - 1]
             least = 5 * scale * min(reaches if directed else exactly)  # directed: a pair may be chosen and not used
-            bound, labels = pair_program(problem, centre, radius, c, 10.0)
+            bound, labels = pair_program(problem, centre, radius, c, math.inf)
             assert bound <= least * (1 + 1e-6)
             assert bound >= least * (1 - 1e-5)
             assert labels is not None

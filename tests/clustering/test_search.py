@@ -11,12 +11,13 @@ from pastmaster import (
     Chain,
     Clustering,
     InvalidInputError,
+    cost_lower_bound,
     exhaustive_clustering,
     greedy_clustering,
     search_clusterings,
     sensitivity,
 )
-from pastmaster.clustering import _chain_kernels as kernels
+from pastmaster.clustering import _chain_kernels as kernels, bound
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -301,6 +302,104 @@ def test_any_theta_moves_tasks(rng, theta):
     settings = {"variant": "paper", "chain": Chain(ladder=[10.0, 40.0, 160.0], theta=theta)}
     found = search_clusterings(distance, **SETTING, rng=rng, restarts=8, iterations=5000, **settings)
     assert found.cost == pytest.approx(best.cost)
+
+
+# numbers near the smallest there are
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-310, 3e-320])
+@pytest.mark.parametrize("directed", [False, True])
+def test_distances_near_the_smallest_numbers_are_clustered(rng, scale, directed):
+    distance = scale * (reference.random_directed(rng, 6, 5) if directed else reference.random_metric(rng, 6))
+    large = search_clusterings(distance * 2.0**900, n_clusters=3, directed=directed, rng=0, certify=True, **SMALL)
+    found = search_clusterings(distance, n_clusters=3, directed=directed, rng=0, certify=True, **SMALL)
+    assert found.labels.tolist() == large.labels.tolist()
+    assert found.cost == pytest.approx(large.cost * 2.0**-900, rel=1e-3)
+    assert 0.0 < found.lower_bound <= found.cost
+    assert found.distance is not large.distance
+    for span in (scale, 1.0, 1e200):
+        found = search_clusterings(distance, episodes=100, span=span, directed=directed, rng=0, certify=True, **SMALL)
+        exact = exhaustive_clustering(distance, episodes=100, span=span, directed=directed)
+        assert found.cost == pytest.approx(exact.cost, rel=1e-3)
+        assert found.lower_bound <= exact.cost
+    one = search_clusterings(distance, max_radius=10 * scale, directed=directed, rng=0)
+    assert one.n_clusters == 1
+
+
+# limits
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_limits_are_limits(rng, directed):
+    """All kernels are compiled before; a factor for a busy machine. Without looks at the clock this took 20 s."""
+    distance = rng.random((200, 200)) ** 2
+    distance = distance if directed else np.triu(distance, 1) + np.triu(distance, 1).T
+    setting = {"episodes": 2000, "span": 3.0, "directed": directed, "rng": 0, "restarts": 1, "iterations": 1000}
+    search_clusterings(distance[:8, :8], **setting, certify=True)
+    begun = time.perf_counter()
+    search_clusterings(distance, **setting)
+    alone = time.perf_counter() - begun
+    begun = time.perf_counter()
+    found = search_clusterings(distance, **setting, certify=True, certify_seconds=0.5)
+    assert time.perf_counter() - begun < 3 * alone + 3.0
+    assert found.lower_bound is not None
+    begun = time.perf_counter()
+    search_clusterings(distance, **setting | {"iterations": 10**8}, time_limit=0.5)
+    assert time.perf_counter() - begun < 4.0
+
+
+def test_where_the_clock_is_looked_at_does_not_change_the_ascent(rng, monkeypatch):
+    distance = reference.random_metric(rng, 25)
+    found = []
+    for look in (0.0, 1e9):
+        monkeypatch.setattr(bound, "LOOK", look)
+        found.append(cost_lower_bound(distance, episodes=300, span=0.5, time_limit=1e6))
+    assert found[0].by_c.tobytes() == found[1].by_c.tobytes()
+    assert found[0].value == found[1].value
+
+
+# seeds, names and words
+
+
+def test_a_seed_a_generator_or_nothing(rng):
+    distance = reference.random_metric(rng, 9)
+    for search in (search_clusterings, greedy_clustering):
+        fresh = search(distance, **SETTING)
+        again = search(distance, **SETTING, rng=fresh.seed)
+        assert again.labels.tolist() == fresh.labels.tolist()
+        assert (again.cost, again.seed) == (fresh.cost, fresh.seed)
+        assert search(distance, **SETTING, rng=rng).seed is None
+        given = search(distance, **SETTING, rng=np.random.default_rng(7))
+        assert search(distance, **SETTING, rng=7).labels.tolist() == given.labels.tolist()
+        with pytest.raises(InvalidInputError, match=r"rng is 0\.5, must be a seed"):
+            search(distance, **SETTING, rng=0.5)
+    assert sensitivity(distance, episodes=[10], spans=[1.0], rng=3, **SMALL).seed == 3
+
+
+def test_results_fit_on_a_line_and_know_their_names(rng):
+    tasks, policies = [f"kitchen {i}" for i in range(6)], [f"ppo_{j}.zip" for j in range(4)]
+    made = search_clusterings(rng.random((6, 4)) * 1e-9, n_clusters=2, directed=True, rng=0, certify=True, **SMALL)
+    kept = made.named(tasks, policies)
+    assert len(repr(kept)) <= 100
+    frame = kept.to_frame()
+    assert frame["task"].tolist() == tasks
+    assert set(frame["policy"]) <= {policies[j] for j in kept.representatives}
+    assert frame["loss"].tolist() == kept.losses.tolist()
+    html = kept._repr_html_()
+    assert all(policies[j] in html for j in kept.representatives)
+    figure = kept.plot()
+    shown = [label.get_text() for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
+    assert set(tasks) <= set(shown)
+    assert {policies[j] for j in kept.representatives} <= set(shown)
+    assert shown[shown.index(tasks[0]) :][:6] == [tasks[i] for i in np.argsort(kept.labels, kind="stable")]
+    with pytest.raises(InvalidInputError, match=r"Clustering\.named: policies has 1 names, must have 4"):
+        made.named(tasks, ["one"])
+    worst = Clustering.from_labels(rng.random((3, 3)) * 1e300, [0, 1, 2], directed=True, kind="worst")
+    assert len(repr(worst)) <= 100
+    long = sensitivity(rng.random((90, 90)), directed=True, episodes=[9], spans=[1e-9], restarts=1, iterations=50)
+    assert len(repr(long)) <= 100
+    assert "policies kept" in long._repr_html_()
+    assert long.to_frame().shape == (1, 5)
 
 
 # looking

@@ -59,17 +59,20 @@ def least(worth, first, symmetric, c, chosen):
 
 
 @kernel
-def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u, iterations, best_labels, best_sum):
-    """Raise the bound for c cells by subgradient steps on the prices ``u``, aiming at ``target``.
+def ascend(near, order, first, centre, radius, distance, symmetric, c, u, best_u, progress, steps, best_labels):
+    """Raise the bound for c cells by subgradient steps on the prices ``u``; returns whether it may go on.
 
-    Leaves the best prices in ``u``. Each step's pairs also make a partition: the cheapest ends up in
-    ``best_labels``. Returns the bound (not yet rounded down) and the cheapest partition's sum of radii.
+    ``progress``: the best bound so far (not yet rounded down), the length of a step, how many steps did not help, the
+    bound aimed at, and the least sum of radii of a partition met: each step's pairs make one, and the cheapest ends up
+    in ``best_labels``. ``best_u`` gets the prices of the best bound. Calls with the same arrays go on where the last
+    one stopped, so that the clock can be looked at in between.
     """
     n_tasks = len(u)
     worth, chosen = np.empty(len(radius)), np.empty(min(c, len(radius)), np.int64)
     labels, cover = np.empty(n_tasks, np.int32), np.empty(n_tasks)
-    best, best_u, step, stalled = -np.inf, u.copy(), 1.0, 0
-    for _ in range(iterations):
+    best, step, stalled, target, best_sum = progress
+    going = True
+    for _ in range(steps):
         price(near, order, first, u, symmetric, worth)
         bound = u.sum() + least(worth, first, symmetric, c, chosen)
         total = partition_of(distance, centre, radius, symmetric, chosen, labels)
@@ -78,14 +81,15 @@ def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u
             overwrite(best_labels, labels)
             target = min(target, total)
         if best == -np.inf or bound > best + 1e-9 * abs(best):
-            best, stalled = bound, 0
+            best, stalled = bound, 0.0
             overwrite(best_u, u)
         else:
-            stalled += 1
+            stalled += 1.0
             if stalled == 20:
-                step, stalled = 0.6 * step, 0
+                step, stalled = 0.6 * step, 0.0
                 overwrite(u, best_u)
         if step < 1e-5 or best >= target:
+            going = False
             break
         cover[:] = 1.0
         for p in chosen:
@@ -95,12 +99,13 @@ def ascend(near, order, first, centre, radius, distance, symmetric, c, target, u
                     cover[i] -= 1.0
         norm = (cover**2).sum()
         if norm == 0.0:
+            going = False
             break
         length = step * max(target - bound, 1e-4 * abs(target)) / norm
         for i in range(n_tasks):
             u[i] = max(0.0, u[i] + length * cover[i])
-    overwrite(u, best_u)
-    return best, best_sum
+    progress[0], progress[1], progress[2], progress[3], progress[4] = best, step, stalled, target, best_sum
+    return going
 
 
 @kernel

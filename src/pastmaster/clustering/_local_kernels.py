@@ -37,30 +37,31 @@ def cost_alone(state, move, source, target, distance, directed, kind, size_cost)
 
 
 @kernel
-def descend(state, move, distance, directed, kind, size_cost):
-    """Move single tasks to the cell, or the new cell, that lowers the cost most, until none does; returns the cost."""
+def descend(state, move, distance, directed, kind, size_cost, first, last):
+    """Move each of the tasks first .. last - 1 to the cell, or the new one, that lowers the cost most; whether any did.
+
+    Repeated over all tasks until none does, it ends where no single move helps.
+    """
     cost = cost_of(state, size_cost, kind)
-    improved = True
-    while improved:
-        improved = False
-        for i in range(len(state.label)):
-            source = np.int64(state.label[i])
-            bring_forward(state, source, i, 0)
-            c = state.counts[0]
-            best_target, best_cost = source, cost - 1e-12 * abs(cost)
-            for place in range(c + 1):
-                target = np.int64(state.rows[place] if place < c else -1)
-                if target == source or (target < 0 and state.size[source] == 1):
-                    continue
-                new_cost = cost_alone(state, move, source, target, distance, directed, kind, size_cost)
-                if new_cost < best_cost:
-                    best_target, best_cost = target, new_cost
-            if best_target != source:
-                cost_alone(state, move, source, best_target, distance, directed, kind, size_cost)
-                make_move(state, move, source, best_target, np.int64(1), directed)
-                cost = cost_of(state, size_cost, kind)
-                improved = True
-    return cost
+    improved = False
+    for i in range(first, last):
+        source = np.int64(state.label[i])
+        bring_forward(state, source, i, 0)
+        c = state.counts[0]
+        best_target, best_cost = source, cost - 1e-12 * abs(cost)
+        for place in range(c + 1):
+            target = np.int64(state.rows[place] if place < c else -1)
+            if target == source or (target < 0 and state.size[source] == 1):
+                continue
+            new_cost = cost_alone(state, move, source, target, distance, directed, kind, size_cost)
+            if new_cost < best_cost:
+                best_target, best_cost = target, new_cost
+        if best_target != source:
+            cost_alone(state, move, source, best_target, distance, directed, kind, size_cost)
+            make_move(state, move, source, best_target, np.int64(1), directed)
+            cost = cost_of(state, size_cost, kind)
+            improved = True
+    return improved
 
 
 @kernel

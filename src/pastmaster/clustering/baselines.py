@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -67,10 +69,14 @@ def default_thresholds(distance: FloatArray) -> FloatArray:
     return levels if len(levels) <= most else np.quantile(levels, np.linspace(0, 1, most))
 
 
-def greedy_labels(problem: DistanceProblem, thresholds: FloatArray, rng: np.random.Generator) -> IntArray:
-    """The cheapest threshold clustering."""
+def greedy_labels(
+    problem: DistanceProblem, thresholds: FloatArray, rng: np.random.Generator, deadline: float = math.inf
+) -> IntArray:
+    """The cheapest threshold clustering, of as many thresholds as there is time for."""
     best, best_cost = np.zeros(problem.n_tasks, np.int32), np.inf
     for threshold in thresholds:
+        if time.perf_counter() > deadline:
+            break
         order = rng.permutation(problem.n_tasks)
         labels = local.threshold_labels(problem.distance, order, threshold, problem.directed)
         cost = problem.cost(labels)

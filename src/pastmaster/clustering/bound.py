@@ -36,7 +36,8 @@ from pastmaster.clustering.question import DistanceProblem, priced
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
 HIGHS_TOLERANCE = 1e-6
-SLICE = 30_000_000  # pairs priced between looks at the clock, about a second
+SLICE = 30_000_000  # pairs priced before the ascent begins anew with long steps
+LOOK = 0.05  # seconds between looks at the clock, or one step of the ascent
 MAX_VARIABLES = 400_000  # larger integer programs are not tried
 
 
@@ -110,16 +111,26 @@ def cost_lower_bound(
 def bounded(problem: DistanceProblem, labels: IntArray, seconds: float) -> LowerBound:
     """The bound for any cost of the number of cells."""
     deadline = time.perf_counter() + seconds
-    search, counts = _Bounding(problem, labels), problem.question.counts(problem.n_tasks)
+    large, factor = problem.magnified()
+    found = _bounded(large, labels, deadline)
+    if factor == 1.0:
+        return found
+    value, by_c = np.nextafter(found.value / factor, 0.0), np.nextafter(found.by_c / factor, 0.0)
+    return LowerBound(float(value), found.possible_c, sealed(by_c), problem.cost(found.labels), found.labels)
+
+
+def _bounded(problem: DistanceProblem, labels: IntArray, deadline: float) -> LowerBound:
+    search, counts = _Bounding(problem, labels, deadline), problem.question.counts(problem.n_tasks)
     for iterations, fresh in ((ROUND, False), (ROUND, True), (5 * ROUND, False)):
         for c in search.possible(counts):
             search.raise_prices(c, iterations, fresh, deadline)
             if time.perf_counter() > deadline:
                 break
+        if time.perf_counter() > deadline:
+            break
     for c in sorted(search.possible(counts), key=lambda c: search.by_c[c]):
-        left = deadline - time.perf_counter()
-        if left > 0 and search.by_c[c] < search.cost:
-            search.prove(c, left)
+        if time.perf_counter() < deadline and search.by_c[c] < search.cost:
+            search.prove(c, deadline)
     possible = tuple(search.possible(counts))
     value = min(search.cost, *(float(search.by_c[c]) for c in counts))
     return LowerBound(value, possible, sealed(search.by_c), search.cost, search.labels)
@@ -148,11 +159,11 @@ def _pairs_of(reach: FloatArray) -> _Pairs:
 class _Bounding:
     """The bounds found so far, the best clustering known, and the prices that gave each bound."""
 
-    def __init__(self, problem: DistanceProblem, labels: IntArray) -> None:
+    def __init__(self, problem: DistanceProblem, labels: IntArray, deadline: float = math.inf) -> None:
         self.problem, self.distance, self.size_cost = problem, problem.distance, problem.size_cost
         self.n_tasks, self.symmetric = problem.n_tasks, not problem.directed
         self.pairs = _pairs_of(problem.reach)
-        self.labels, self.cost = problem.descended(labels)
+        self.labels, self.cost = problem.descended(labels, deadline)
         self.by_c = self.size_cost.copy()
         self.by_c[0] = np.inf
         self.prices: dict[int, FloatArray] = {}
@@ -171,15 +182,35 @@ class _Bounding:
         labels, cheapest, done = np.zeros(self.n_tasks, np.int32), np.inf, 0
         while done < iterations and (done == 0 or time.perf_counter() < deadline):
             steps = min(iterations - done, max(1, SLICE // len(self.pairs.radius)))
-            _, cheapest = kernels.ascend(
-                *self.pairs, self.distance, self.symmetric, c, max(target, 0.0), u, steps, labels, cheapest
-            )
+            cheapest = self._ascend(c, max(target, 0.0), u, steps, labels, cheapest, deadline)
             done += steps
-        self._offer(labels)
+        self._offer(labels, deadline)
         bounds = self._bounds(u)
         if c not in self.prices or bounds[c] > self.by_c[c]:
             self.prices[c] = u
         self.by_c = np.maximum(self.by_c, bounds)
+
+    def _ascend(
+        self, c: int, target: float, u: FloatArray, steps: int, labels: IntArray, cheapest: float, deadline: float
+    ) -> float:
+        """So many steps of the ascent from ``u``, which gets the best prices, while time is left; at least one step.
+
+        Returns the least sum of radii met, whose partition is left in ``labels``. Where the clock is looked at does not
+        change the steps.
+        """
+        progress, best_u, now = np.array([-np.inf, 1.0, 0.0, target, cheapest]), u.copy(), 1
+        while steps > 0:
+            begun = time.perf_counter()
+            going = kernels.ascend(
+                *self.pairs, self.distance, self.symmetric, c, u, best_u, progress, min(now, steps), labels
+            )
+            steps -= now
+            ended = time.perf_counter()
+            if not going or ended > deadline:
+                break
+            now = 2 * now if ended - begun < LOOK / 2 else now
+        u[:] = best_u
+        return float(progress[4])
 
     def _bounds(self, u: FloatArray) -> FloatArray:
         """g(c) + (sum of prices + c least worths) / N for every c, rounded down: prices bound them all at once."""
@@ -198,7 +229,7 @@ class _Bounding:
         values[0] = np.inf
         return values
 
-    def prove(self, c: int, seconds: float) -> None:
+    def prove(self, c: int, deadline: float) -> None:
         """Steps 2 and 3 for c cells: what clustering costs less than the best known?"""
         keep = self._surviving(c)
         near, _, _, centre, radius = self.pairs
@@ -207,9 +238,9 @@ class _Bounding:
         sizes = [int(np.searchsorted(near[centre[p]], radius[p], side="right")) for p in keep]
         if sum(sizes) + len(keep) > MAX_VARIABLES:
             return
-        bound, labels = pair_program(self.problem, centre[keep], radius[keep], c, seconds)
+        bound, labels = pair_program(self.problem, centre[keep], radius[keep], c, deadline)
         if labels is not None:
-            self._offer(labels)
+            self._offer(labels, deadline)
         charge = HIGHS_TOLERANCE * (self.prices[c].sum() + c * radius[keep].max(initial=0.0))
         limit = np.nextafter(self.cost, np.inf)  # pairs left out take part only in clusterings that cost more
         self.by_c[c] = max(self.by_c[c], min(limit, self.size_cost[c] + (bound - charge) / self.n_tasks))
@@ -230,8 +261,8 @@ class _Bounding:
         room = self.n_tasks * (self.cost - self.size_cost[c]) + slack
         return np.flatnonzero(total - replaced + worth <= room)
 
-    def _offer(self, labels: IntArray) -> None:
+    def _offer(self, labels: IntArray, deadline: float) -> None:
         """Mend a clustering by descent and keep it if it is the best so far."""
-        labels, cost = self.problem.descended(labels)
+        labels, cost = self.problem.descended(labels, deadline)
         if cost < self.cost:
             self.labels, self.cost = labels, cost

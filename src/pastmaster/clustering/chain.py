@@ -49,15 +49,15 @@ class Chain:
         if not (is_finite(self.theta) and self.theta > 0):
             raise InvalidInputError(f"Chain: theta is {self.theta!r}, must be a positive number")
 
-    def rungs(self, distance: FloatArray) -> FloatArray:
+    def rungs(self, distance: FloatArray, largest: float = 0.0) -> FloatArray:
         """The ladder; by default from where a cell costs nothing to make to where the smallest moves matter.
 
         Moving one task changes the cost by about mean(d) / N, so ln lambda runs from 1/10 of its inverse to 300 times
-        it.
+        it. Distances far below the ``largest`` cost do not matter, and must not make the product with it overflow.
         """
         if self.ladder is not None:
             return np.array(self.ladder)
-        scale = float(distance.mean()) or 1.0
+        scale = max(float(distance.mean()), 1e-200 * largest) or 1.0
         return np.geomspace(0.1, 300.0, RUNGS) * len(distance) / scale
 
 

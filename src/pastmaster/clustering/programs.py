@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from pastmaster.errors import InvalidInputError
 
 
 def pair_program(
-    problem: DistanceProblem, centre: LongArray, radius: FloatArray, c: int, seconds: float
+    problem: DistanceProblem, centre: LongArray, radius: FloatArray, c: int, deadline: float
 ) -> tuple[float, IntArray | None]:
     """min sum_i radius paid, with y_p: pair p is used, x_ip <= y_p: task i joins it. Returns a bound and labels.
 
     Every task joins a pair, c pairs are used; symmetric: a used pair holds its centre and a centre serves once.
-    The bound is infinite if there is no such clustering.
+    The bound is infinite if there is no such clustering, and -infinite if time is up before it is found.
     """
     from scipy import optimize
 
@@ -28,12 +29,16 @@ def pair_program(
     members = [np.flatnonzero(problem.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
     pair, task = np.repeat(np.arange(len(centre)), [len(m) for m in members]), np.concatenate(members)
     unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))  # HiGHS's tolerances are absolute
+    constraints = _constraints(centre, pair, task, problem.n_tasks, c, not problem.directed)
+    left = deadline - time.perf_counter()  # to write the program down takes time too
+    if left <= 0.0:
+        return -np.inf, None
     result = optimize.milp(
         np.concatenate([np.zeros(len(centre)), radius[pair] / unit]),
-        constraints=_constraints(centre, pair, task, problem.n_tasks, c, not problem.directed),
+        constraints=constraints,
         integrality=np.concatenate([np.ones(len(centre)), np.zeros(len(task))]),
         bounds=optimize.Bounds(0.0, 1.0),
-        options={"time_limit": max(seconds, 0.1), "mip_rel_gap": 1e-9},
+        options={"time_limit": left, "mip_rel_gap": 1e-9},
     )
     if result.status == 2:  # infeasible
         return np.inf, None

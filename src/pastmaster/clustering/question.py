@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray
+from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import chosen, flag, is_number, whole
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
 from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
+
+SMALLEST = 2.0**-500  # distances that are all below it are magnified
+LOOKED_AT = 256  # tasks between two looks at the clock
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,21 @@ class DistanceProblem:
         self.n_tasks, self.directed, self.kind = len(distance), question.directed, KINDS.index(question.kind)
         self.size_cost = question.size_cost(distance)
 
+    def magnified(self) -> tuple[DistanceProblem, float]:
+        """The same problem in units in which numbers are not too small for arithmetic, and by what they are larger.
+
+        A power of two, 1 most of the time, so that nothing is rounded.
+        """
+        largest = float(self.distance.max())
+        if not 0.0 < largest < SMALLEST:
+            return self, 1.0
+        factor = 2.0 ** min(900, -math.frexp(largest)[1])
+        span, radius = (None if x is None else x * factor for x in (self.question.span, self.question.max_radius))
+        if span is not None and span > 1e290:  # the number of cells alone decides
+            return self, 1.0
+        question = replace(self.question, span=span, max_radius=radius)
+        return DistanceProblem(sealed(self.distance * factor), question), factor
+
     def labels(self, caller: str, labels: npt.ArrayLike) -> IntArray:
         """Labels [N] of a person, as cells 0 .. c - 1 in the order in which they first appear."""
         return costs.canonical_labels(caller, labels, self.n_tasks)
@@ -154,11 +174,20 @@ class DistanceProblem:
         """Whether policy j may stand for task i by ``max_radius`` [N, M]."""
         return self.reach <= (np.inf if self.question.max_radius is None else self.question.max_radius)
 
-    def descended(self, labels: IntArray) -> tuple[IntArray, float]:
-        """The partition after moving single tasks while that lowers the cost, and its cost."""
+    def descended(self, labels: IntArray, deadline: float = math.inf) -> tuple[IntArray, float]:
+        """The partition after moving single tasks while that lowers the cost and time is left, and its cost."""
         state, move = self.state(self.labels("descended", labels)), kernels.new_move(*self.distance.shape)
-        cost = local.descend(state, move, self.distance, self.directed, self.kind, self.size_cost)
-        return self.labels("descended", state.label), float(cost)
+        improved = True
+        while improved:
+            improved = False
+            for first in range(0, self.n_tasks, LOOKED_AT):
+                if time.perf_counter() > deadline:
+                    break
+                last = min(first + LOOKED_AT, self.n_tasks)
+                improved |= local.descend(
+                    state, move, self.distance, self.directed, self.kind, self.size_cost, first, last
+                )
+        return self.labels("descended", state.label), float(kernels.cost_of(state, self.size_cost, self.kind))
 
 
 def priced(

@@ -23,6 +23,7 @@ from pastmaster.clustering.question import DistanceProblem
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
+PROGRAM = 5.0  # seconds for an integer program that recombines cells
 SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
 STAY = np.array([0.0, 1.0, 0.5])  # the chances of a walk that stays on its rung
 Restart = tuple[int, np.random.Generator]
@@ -52,7 +53,7 @@ class Search:
         deadline: float = math.inf,
     ) -> None:
         self.problem, self.iterations, self.plain, self.deadline = problem, iterations, plain, deadline
-        self.ladder, self.theta = chain.rungs(problem.distance), chain.theta
+        self.ladder, self.theta = chain.rungs(problem.distance, float(problem.size_cost.max())), chain.theta
         self.chances = np.array([chain.alpha, chain.beta, chain.up])
         self.n_clusters, self.stop = problem.question.n_clusters, threading.Event()
         self.log_factorial = np.array([math.lgamma(n + 1) for n in range(problem.n_tasks + 1)])
@@ -72,7 +73,7 @@ class Search:
         problem, n_tasks = self.problem, self.problem.n_tasks
         greedy = index % GREEDY_SHARE == 0 if n_tasks <= SMALL else index == 0
         if greedy and not self.plain and not (index and self.over):
-            labels = greedy_labels(problem, default_thresholds(problem.distance), rng)
+            labels = greedy_labels(problem, default_thresholds(problem.distance), rng, self.deadline)
         else:
             most = self.n_clusters or max(1, math.isqrt(n_tasks))
             labels = rng.integers(most, size=n_tasks).astype(np.int32)
@@ -98,7 +99,7 @@ class Search:
         if self.plain or self.over:
             return best.labels
         if problem.n_tasks > SMALL:
-            return problem.descended(best.labels)[0]
+            return problem.descended(best.labels, self.deadline)[0]
         if problem.kind != kernels.AVERAGE:
             return best.labels
         found = [problem.cells(walk.labels) for walk in walks]
@@ -108,12 +109,12 @@ class Search:
         c = int(best.labels.max()) + 1
         counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
         for count in counts:
-            seconds = min(5.0, self.deadline - time.perf_counter())
-            if seconds <= 0:
+            if self.over:
                 break
-            _, made = pair_program(problem, centre.astype(np.int64), radius, count, seconds)
+            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
+            _, made = pair_program(problem, centre.astype(np.int64), radius, count, deadline)
             if made is not None:
-                made, made_cost = problem.descended(made)
+                made, made_cost = problem.descended(made, self.deadline)
                 if made_cost < cost:
                     labels, cost = made, made_cost
         return labels
@@ -171,7 +172,7 @@ class Search:
         walker.walk(rung, self.iterations - burn_in, self.ladder, weights, self.chances)
         labels, cost = walker.best.copy(), walker.best_cost
         if not self.plain and not self.over and self.problem.n_tasks <= SMALL:
-            labels, cost = self.problem.descended(labels)
+            labels, cost = self.problem.descended(labels, self.deadline)
             walker.trace[-1] = min(walker.trace[-1], cost)
         return Walk(labels, cost, walker.trace, not self.over)
 

@@ -28,7 +28,7 @@ from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.programs import fewest_labels
-from pastmaster.clustering.question import Question
+from pastmaster.clustering.question import DistanceProblem, Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
@@ -98,9 +98,20 @@ def search_clusterings(
         found = Clustering.of(problem, labels)
         return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)), seed=seed)
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
-    search = Search(problem, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
+    large, factor = problem.magnified()
+    search = Search(large, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
+    search.ladder = search.ladder if chain is None or chain.ladder is None else search.ladder / factor
     walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, backend, progress)
-    return replace(_best(search, walks, certify_seconds if certify else None), seed=seed)
+    found = replace(_best(search, walks, certify_seconds if certify else None), seed=seed)
+    return found if factor == 1.0 else _reduced(found, problem, factor)
+
+
+def _reduced(found: Clustering, problem: DistanceProblem, factor: float) -> Clustering:
+    """A clustering of magnified distances as one of the distances themselves."""
+    bound = None if found.lower_bound is None else float(np.nextafter(found.lower_bound / factor, 0.0))
+    same = {name: getattr(found, name) for name in ("possible_c", "interrupted", "seed")}
+    traces = None if found.traces is None else found.traces / factor
+    return replace(Clustering.of(problem, found.labels), lower_bound=bound, traces=traces, **same)
 
 
 def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:
