@@ -47,7 +47,8 @@ class Robot:
 def earned(task: TabularMDP, repository: Repository, name: str, episodes: int, robots: int, seed: list[int]) -> float:
     """The summed return of so many episodes, by so many robots on one selector."""
     rng = np.random.default_rng(seed)
-    selector = SELECTORS[name](len(repository.kept), episodes, bounds=repository.bounds, rng=rng)
+    made: Any = SELECTORS[name]
+    selector = made(len(repository.kept), episodes, bounds=repository.bounds, rng=rng)
     if selector.bounded:
         selector.start_clipping()
     fleet = [Robot(task, repository.kept, int(rng.integers(2**31))) for _ in range(min(robots, episodes))]
@@ -71,7 +72,7 @@ def earned(task: TabularMDP, repository: Repository, name: str, episodes: int, r
 
 
 def share(repositories: list[Repository], name: str, episodes: int, seed: int) -> tuple[float, float, float]:
-    """What twenty robots earn on one selector and on twenty, in percent of one robot alone; and the score of that one."""
+    """What twenty robots earn on one selector and on twenty, in percent of one robot alone; and that one's score."""
     alone = together = apart = best = 0.0
     for i, repository in enumerate(repositories):
         for j, target in enumerate(repository.targets):
