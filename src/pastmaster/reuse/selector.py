@@ -40,7 +40,25 @@ LOCK = threading.RLock()
 
 
 class Episode(NamedTuple):
-    """An episode to run: its arm, a source or ``n_sources`` for the learner; and its number, counted from 0."""
+    """An episode that a selector asks for.
+
+    Attributes
+    ----------
+    arm : int
+        Who is to run it: a source, or ``n_sources`` for the learner.
+    number : int
+        The number of the ask, counted from 0.
+
+    Examples
+    --------
+    >>> from pastmaster import TsallisINF
+    >>> selector = TsallisINF(3, bounds=(0, 1), rng=0)
+    >>> first, second = selector.ask(), selector.ask()
+    >>> selector.tell(second, 0.5)
+    >>> selector.cancel(first)
+    >>> first
+    Episode(arm=2, number=0)
+    """
 
     arm: int
     number: int
