@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -426,8 +427,10 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
     assert facts["Cost"].startswith(f"{clustering.cost:.4g}")
     table = next(part for part in page.sections[0].parts if isinstance(part, Table))
     assert len(table.rows) == clustering.n_clusters
-    assert sum(int(row[3]) for row in table.rows) == 4
-    assert table.rows[0][2] == str(ids[clustering.representatives[0]])
+    assert sum(int(row[2]) for row in table.rows) == 4
+    assert [row[1] for row in table.rows] == [clustering.policy(j) for j in clustering.representatives]
+    assert page.lead.startswith(f"Keep {clustering.n_clusters} of 4 policies: {table.rows[0][1]}")
+    assert f"A task loses at most {clustering.losses.max():.4g}, " in page.lead
     (drawn,), (distances,) = figures(page, TaskMap), figures(page, Distances)
     assert drawn.tasks is distances.tasks
     assert drawn.tasks.numbers.tolist() == ids
@@ -436,6 +439,32 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
     assert [figure.title.split(":")[0] for figure in figures(page, Curves)] == [f"Run {run.id}" for run in runs[::-1]]
     assert len(figures(page, Shares)) == 4
     assert written(stocked, tmp_path).tags().count("figure") == 4
+
+
+def test_a_page_has_its_date_and_version_and_the_answer_first(stocked, tmp_path):
+    page = read_page(stocked)
+    assert page.made.endswith(f" UTC, pastmaster {pastmaster.__version__}")
+    assert str(datetime.now(UTC).year) in page.made
+    text = written(stocked, tmp_path).text
+    assert text.index(page.made) < text.index("Keep ") < text.index("Policies kept")
+
+
+def test_kept_policies_are_named_with_their_files_even_if_their_task_is_gone(tmp_path):
+    with Repository(tmp_path / "tasks.db") as repository:
+        worse = np.zeros(16, int)
+        best = pastmaster.solve(TASKS[0]).policy
+        repository.add(TASKS[0], worse, source="worse.npy")
+        gone = repository.add(TASKS[1], best, source="drawer/best.npy")
+        repository.add(TASKS[2], worse, source="third.npy")
+        repository.remove(gone)
+        repository.cluster(n_clusters=1, rng=0)
+    page = read_page(tmp_path / "tasks.db")
+    table = next(part for part in page.sections[0].parts if isinstance(part, Table))
+    assert table.rows[0][1:4] == ("best.npy", "drawer/best.npy", "2")
+    (drawn,), (distances,) = figures(page, TaskMap), figures(page, Distances)
+    assert drawn.tasks.representatives.tolist() == [0, 0]
+    assert distances.values.shape == (2, 2)
+    assert "drawer/best.npy" in written(tmp_path / "tasks.db", tmp_path).text
 
 
 def test_an_empty_repository_says_what_to_do(tmp_path):
@@ -479,6 +508,7 @@ def stored(returns, arms, **changes) -> StoredRun:
     given = {
         "id": 7, "stream_id": 1, "position": 4, "name": "grid", "task_id": 5, "task_digest": "", "value": 2.0,
         "value_now": 2.0, "n_sources": 12, "evaluation_episodes": 0,
+        "source_names": [f"source {i}" for i in range(12)],
     } | changes  # fmt: skip
     return StoredRun(**given, returns=np.asarray(returns, float), arms=np.asarray(arms))
 
@@ -554,8 +584,8 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
 @pytest.mark.parametrize(
     ("place", "out", "sentence"),
     [
-        ("empty", "page.html", "empty is a folder without claims.json: give what `pastmaster reproduce` wrote"),
-        ("nowhere.db", "page.html", "there is neither a reproduction folder nor a repository at"),
+        ("empty", "page.html", "empty', a folder without claims.json, must be what `pastmaster reproduce` wrote"),
+        ("nowhere.db", "page.html", "nowhere.db', which does not exist, must be a reproduction folder or a repository"),
         ("notes.txt", "page.html", "is not a repository"),
         ("out", "out", "out is a folder, must be a file"),
         ("out", "tasks.db", "tasks.db is no page, must end in .html"),

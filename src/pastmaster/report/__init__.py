@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pastmaster import __version__
+from pastmaster.checks import called_as
 from pastmaster.errors import InvalidInputError
 from pastmaster.experiments.folder import CLAIMS
 from pastmaster.files import write_whole
@@ -58,7 +62,9 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
     if path.suffix not in (".html", ".htm"):
         raise InvalidInputError(f"write_report: {path} is no page, must end in .html")
     plotly_script()  # before any work
-    content = render(read_page(place)).encode("utf-8", "replace")
+    with called_as("write_report"):
+        page = read_page(place)
+    content = render(page).encode("utf-8", "replace")
     try:
         write_whole(path, content)
     except OSError as error:
@@ -92,16 +98,26 @@ def read_page(place: str | Path) -> Page:
     >>> read_page("nowhere.db")
     Traceback (most recent call last):
     ...
-    pastmaster.errors.InvalidInputError: there is neither a reproduction folder nor a repository at nowhere.db
+    pastmaster.errors.InvalidInputError: read_page: place is 'nowhere.db', which does not exist, must be a \
+reproduction folder or a repository
     """
     folder = Path(place)
     if "://" not in str(place) and folder.is_dir():
         if not (folder / CLAIMS).is_file():
             raise InvalidInputError(
-                f"{folder} is a folder without {CLAIMS}: give what `pastmaster reproduce` wrote, or a repository"
+                f"read_page: place is {str(folder)!r}, a folder without {CLAIMS}, must be what `pastmaster reproduce` "
+                "wrote, or a repository"
             )
-        return reproduction_page(folder)
+        return _dated(reproduction_page(folder))
     if "://" not in str(place) and not folder.exists():
-        raise InvalidInputError(f"there is neither a reproduction folder nor a repository at {place}")
+        raise InvalidInputError(
+            f"read_page: place is {str(place)!r}, which does not exist, must be a reproduction folder or a repository"
+        )
     with Repository(place, create=False) as opened:
-        return repository_page(opened)
+        return _dated(repository_page(opened))
+
+
+def _dated(page: Page) -> Page:
+    """The page with the date and the version that made it."""
+    now = datetime.now(UTC)
+    return replace(page, made=f"{now.day} {now:%B %Y, %H:%M} UTC, pastmaster {__version__}")

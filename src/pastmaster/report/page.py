@@ -58,10 +58,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: a title, a sentence of what it is about, facts in pairs of name and value, notes, and sections."""
+    """A report: a title, a sentence that gives the answer, facts in pairs of name and value, notes, and sections.
+
+    ``made`` says when the page was made, and by which version.
+    """
 
     title: str
     lead: str
     facts: Sequence[tuple[str, str]]
     sections: Sequence[Section]
     notes: Sequence[Prose] = ()
+    made: str = ""

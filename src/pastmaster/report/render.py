@@ -66,15 +66,16 @@ def render(page: Page) -> str:
 def _header(page: Page, has_charts: bool) -> list[str]:
     facts = (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in page.facts)
     links = (f'<li><a href="#section-{i}">{_text(s.heading)}</a></li>' for i, s in enumerate(page.sections))
-    help_lines = [f'<noscript><p class="aside">{NO_SCRIPT}</p></noscript>', f'<p class="how">{HOW}</p>']
+    no_script = f'<noscript><p class="aside">{NO_SCRIPT}</p></noscript>'
     return [
         "<header>",
         f"<h1>{_text(page.title)}</h1>",
+        *([f'<p class="made">{_text(page.made)}</p>'] if page.made else []),
         f'<p class="lead">{_text(page.lead)}</p>',
         f'<dl class="facts">{"".join(facts)}</dl>',
         *map(_prose, page.notes),
         f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>',
-        *(help_lines if has_charts else []),
+        *([no_script] if has_charts else []),
         "</header>",
     ]
 
@@ -112,6 +113,7 @@ def _gallery(i: int, gallery: Gallery) -> list[str]:
         f'<div class="gallery" data-source="figures-{i}">',
         f"<h3>{_text(gallery.heading)}</h3>",
         f"<p>{_text(gallery.note)}</p>",
+        *([f'<p class="how">{HOW}</p>'] if i == 0 else []),
         *([choice] if len(charts) > 1 else []),
         f'<figure class="{first["kind"]}">',
         f'<div class="plot" role="img" aria-labelledby="caption-{i}"></div>',

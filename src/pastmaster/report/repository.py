@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shar
 from pastmaster.report.page import Gallery, Page, Part, Prose, Section, Table
 from pastmaster.report.payload import counted
 from pastmaster.repository import Repository
-from pastmaster.repository.records import TaskRecord
+from pastmaster.repository.records import PolicyRecord, TaskRecord
 from pastmaster.repository.streams import StoredRun
 from pastmaster.reuse.windows import Windows, windows
 
@@ -25,10 +26,12 @@ ABOUT = "The tasks solved so far, the few policies kept for all of them, and the
 NO_TASKS = "No tasks yet: pastmaster repo add puts them in."
 NO_CLUSTERING = "No clustering yet: pastmaster repo cluster {place} --episodes 10000 finds the policies worth keeping."
 NO_RUNS = "No runs yet: pastmaster continual runs a stream of tasks and stores every return."
-CELLS_NOTE = (
-    "Each cell is a group of tasks that use one policy, that of its representative. Its radius is the most that any of "
-    "them loses by it."
+CELLS_NOTE = "Each kept policy serves a group of tasks. What is lost is measured against the best stored policy."
+PAPERS_NOTE = (
+    "Distances are the paper's: what two tasks lose if they swap policies. A group is served by the policy of one of "
+    "its tasks."
 )
+MOST_NAMES = 8  # of tasks or policies in a sentence or a cell of a table
 MAP_NOTE = (
     "Tasks near each other have policies that are worth nearly the same to both (classical scaling of the distances). "
     "A thin line joins each to the representative of its cell, a star with the cell's number. Tasks at the same place "
@@ -48,57 +51,80 @@ def repository_page(repository: Repository) -> Page:
     """The page of an open repository."""
     records, runs = repository.records(), repository.runs()
     facts = [("Repository", repository.place), ("Tasks", f"{len(records):,}")]
+    lead = ABOUT
     if not records:
-        sections: tuple[Section, ...] = (Section("Tasks", (Prose(NO_TASKS, aside=True),)),)
+        section = Section("Tasks", (Prose(NO_TASKS, aside=True),))
     else:
-        sections = (_kept(repository, records, facts),)
-    return Page("Repository report", ABOUT, tuple(facts), (*sections, _met(runs)))
+        section, answer = _kept(repository, records, facts)
+        lead = answer or ABOUT
+    return Page("Repository report", lead, tuple(facts), (section, _met(runs)))
 
 
-def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[str, str]]) -> Section:
-    """The latest clustering; its key figures are added to the facts at the head of the page."""
+def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[str, str]]) -> tuple[Section, str]:
+    """The latest clustering, and its answer in a sentence; key figures are added to the facts at the head."""
     heading = "Policies kept"
     try:
         cells, clustering = repository.cells(), repository.clustering()
     except DamagedError:
         raise
     except RepositoryError as error:  # its tasks are gone
-        return Section(heading, (Prose(f"The latest clustering cannot be shown: {error}.", aside=True),))
+        return Section(heading, (Prose(f"The latest clustering cannot be shown: {error}.", aside=True),)), ""
     if clustering is None:
-        return Section(heading, (Prose(NO_CLUSTERING.format(place=repository.place), aside=True),))
+        return Section(heading, (Prose(NO_CLUSTERING.format(place=repository.place), aside=True),)), ""
     if list(cells.values()) != clustering.labels.tolist():
         raise RepositoryError(f"{repository.place} was clustered anew while it was read: try again")
     numbers = np.array(list(cells), np.int64)
-    known = {record.id: record.name for record in records}
-    names = tuple(known.get(int(number), "") or "unnamed" for number in numbers)
+    policies = repository.policy_records(repository.cell_policies())
     since = len(records) - len(numbers)
+    n_kept = len({policy.id for policy in policies})
     facts += [
-        ("Policies kept", f"{len(np.unique(clustering.representatives))} for {counted(len(numbers), 'task')}"),
+        ("Policies kept", f"{n_kept} for {counted(len(numbers), 'task')}"),
         ("Cost", f"{clustering.cost:.4g}{_proof(clustering)}"),
         ("Mean radius", f"{clustering.mean_radius:.4g}"),
     ]
     late = f"{counted(since, 'task')} came after the latest clustering and {'is' if since == 1 else 'are'} not shown."
     parts: list[Part] = [Prose(late, aside=True)] if since > 0 else []
-    return Section(heading, (*parts, Prose(CELLS_NOTE), *_clustering_parts(clustering, numbers, names)))
+    parts += [Prose(CELLS_NOTE if clustering.directed else PAPERS_NOTE), _cells_table(clustering, policies)]
+    names = _some(list(dict.fromkeys(policy.name for policy in policies)))
+    loss = f"A task loses at most {clustering.losses.max():.4g}, {clustering.losses.mean():.4g} on average."
+    answer = f"Keep {n_kept} of {clustering.distance.shape[1]} policies: {names}. {loss}"
+    return Section(heading, (*parts, *_charts(clustering, numbers, policies, records))), answer
 
 
-def _clustering_parts(clustering: Clustering, numbers: Indices, names: tuple[str, ...]) -> list[Part]:
-    """The table of cells, the map and the distances."""
-    sizes = np.bincount(clustering.labels)
-    rows = [
-        (str(cell), names[task], str(numbers[task]), f"{sizes[cell]:,}", f"{radius:.4g}")
-        for cell, (task, radius) in enumerate(zip(clustering.representatives, clustering.radii, strict=True))
-    ]
-    head = ("cell", "representative", "its id", "tasks", "radius")
-    tasks = Tasks.of(clustering, names, numbers)
+def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Table:
+    """Each kept policy by name and file, and the tasks it serves."""
+    files = any(policy.source for policy in policies)
+    rows = []
+    for cell, (policy, radius) in enumerate(zip(policies, clustering.radii, strict=True)):
+        members = clustering.members(cell).tolist()
+        source = [policy.source or "-"] if files else []
+        served = _some([str(clustering.task(i)) for i in members])
+        rows.append((str(cell), policy.name, *source, f"{len(members):,}", f"{radius:.4g}", served))
+    head = ("group", "policy", *(["file"] if files else []), "tasks", "most lost", "which tasks")
+    return Table("The policies kept, and whom they serve", head, rows, numeric=(0, 2 + files, 3 + files))
+
+
+def _charts(
+    clustering: Clustering, numbers: Indices, policies: Sequence[PolicyRecord], records: list[TaskRecord]
+) -> list[Part]:
+    """The map and the distances; a policy is shown where the task is that it came with, or else one that goes by it."""
+    n_tasks = len(numbers)
+    known = {int(number): i for i, number in enumerate(numbers)}
+    goes_by = {record.policy_of_record: known[record.id] for record in reversed(records) if record.id in known}
+    kept = zip(clustering.representatives.tolist(), policies, strict=True)
+    shown = [j if j < n_tasks else goes_by.get(policy.id, 0) for j, policy in kept]
+    representatives = np.array(shown)[clustering.labels]
+    tasks = Tasks(numbers, clustering.task_names, clustering.labels, representatives)
     task_map = TaskMap("All tasks by distance", tasks, task_points(clustering), AXES)
     what = "What a task (row) loses under another's policy (column)" if clustering.directed else "Policy distance"
-    distances = Distances(what, tasks, clustering.distance, directed=clustering.directed)
-    return [
-        Table("The cells of the latest clustering", head, rows, numeric=(0, 2, 3, 4)),
-        Gallery("Map of the tasks", MAP_NOTE, (task_map,)),
-        Gallery("Distances", DISTANCE_NOTE, (distances,)),
-    ]
+    distances = Distances(what, tasks, clustering.distance[:, :n_tasks], directed=clustering.directed)
+    return [Gallery("Map of the tasks", MAP_NOTE, (task_map,)), Gallery("Distances", DISTANCE_NOTE, (distances,))]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a row, the first few of them."""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _proof(clustering: Clustering) -> str:
