@@ -151,7 +151,7 @@ def test_descent_never_raises_the_cost_and_ends_where_no_single_move_helps(rng, 
         walker = Walker(distance, rng.integers(4, size=8), directed, kind)
         before = walker.cost
         around = (walker.state, walker.scratch, walker.distance, directed, kind, walker.size_cost)
-        while any([local.descend(*around, first, first + 4) for first in (0, 4)]):  # both halves, again and again
+        while any(local.descend(*around, first, first + 4) for first in (0, 4)):  # both halves, again and again
             assert walker.cost < before
         after = walker.cost
         assert after <= before

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import gymnasium as gym
 import misbehaving  # noqa: F401  registers its walk
 import numpy as np
 import pytest
 import reference
 
-from pastmaster import GymTask, InvalidInputError, TabularMDP, cross_values, solve
+from pastmaster import GymTask, InvalidInputError, TabularMDP, cross_values, estimate_cross_values, solve
 from pastmaster.estimation import EpisodeRange, episode_returns, rollouts
-from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, PredictPolicy, TablePolicy, as_policy
 
 CART = GymTask("pastmaster/CartPole-v0", {"length": 0.3, "force_mag": 20.0}, reward_range=(1, 1), horizon=120)
 STANDARD = GymTask("CartPole-v1", reward_range=(1, 1), horizon=120)  # its vector environment takes one seed for all
@@ -187,6 +189,84 @@ def test_observations_that_are_no_arrays_reach_functions_as_they_are():
     task = GymTask(Named, horizon=2, gamma=0.5)
     found = episode_returns(task, [FunctionPolicy(lambda o: o["place"])], [EpisodeRange(0, 0, 1)], 0)
     assert found[0].tolist() == [1 + 0.5 * 2]
+
+
+class Compound(gym.Env):
+    """Observations and actions of several parts; a step pays for what the action says."""
+
+    PARTS: ClassVar = {"gear": gym.spaces.Discrete(3), "wheel": gym.spaces.Box(-1.0, 1.0, (2,))}
+    observation_space = gym.spaces.Tuple((gym.spaces.Discrete(4), gym.spaces.Box(0.0, 9.0, (2,))))
+
+    def __init__(self, kind="dict"):
+        self.action_space = {
+            "dict": gym.spaces.Dict(self.PARTS), "tuple": gym.spaces.Tuple(self.PARTS.values()),
+            "numbers": gym.spaces.Tuple((gym.spaces.Discrete(3), gym.spaces.Discrete(5))),
+        }[kind]  # fmt: skip
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n = 0
+        return (self.n, np.ones(2, np.float32)), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        gear, wheel = action.values() if isinstance(action, dict) else action
+        self.n += 1
+        return (self.n, np.ones(2, np.float32)), float(gear) + float(np.sum(wheel)), self.n == 3, False, {}
+
+
+ACTIONS = {
+    "dict": lambda o: {"gear": o[0] % 3, "wheel": 0.25 * o[1]},
+    "tuple": lambda o: (o[0] % 3, 0.25 * o[1]),
+    "numbers": lambda o: (o[0] % 3, 1),
+}
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_actions_and_observations_of_several_parts_work_in_batches(kind, batched):
+    task, act = GymTask(Compound, {"kind": kind}, horizon=5, gamma=0.5), ACTIONS[kind]
+    policy = FunctionPolicy((lambda batch: [act(o) for o in batch]) if batched else act, batched)
+    per_step = 1.0 if kind == "numbers" else 0.5
+    expected = (0 + per_step) + 0.5 * (1 + per_step) + 0.25 * (2 + per_step)
+    (found,) = episode_returns(task, [policy], [EpisodeRange(0, 0, 40)], 0)
+    assert found.tolist() == [expected] * 40
+    estimate = estimate_cross_values([task], [policy], budget=20)
+    assert estimate.mean.tolist() == [[expected]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("dict", lambda o: {"gear": 0}), ("dict", lambda o: {"gear": 7, "wheel": np.zeros(2)}), ("dict", lambda o: 0),
+        ("dict", lambda o: {"gear": 0, "wheel": np.array([np.nan, 0.0])}), ("tuple", lambda o: (0,)),
+        ("tuple", lambda o: (0, np.zeros(3))), ("numbers", lambda o: (0, 5)), ("numbers", lambda o: (0.5, 1)),
+    ],
+)  # fmt: skip
+def test_actions_of_several_parts_that_do_not_fit_are_refused(kind, wrong):
+    task = GymTask(Compound, {"kind": kind}, horizon=5, gamma=0.5)
+    with pytest.raises(InvalidInputError, match=r"policies\[0\], FunctionPolicy.* gave .* must be one of (Dict|Tuple)"):
+        episode_returns(task, [FunctionPolicy(wrong)], [EpisodeRange(0, 0, 2)], 0)
+
+
+def test_policies_for_arrays_refuse_observations_of_several_parts_in_one_sentence():
+    task = GymTask(Compound, {"kind": "dict"}, horizon=5, gamma=0.5)
+    network = NetworkPolicy([(np.zeros((2, 3)), np.zeros(2))])
+    for policy, words in ((network, "act: observations are each a tuple, must be arrays"), (TablePolicy([0, 1]), r"TablePolicy\.act: observations")):
+        with pytest.raises(InvalidInputError, match=words):
+            episode_returns(task, [policy], [EpisodeRange(0, 0, 1)], 0)
+
+
+def test_models_of_others_get_one_array_to_each_part():
+    class Model:
+        policy = action_space = None
+
+        def predict(self, observations, deterministic):
+            assert sorted((key, value.shape) for key, value in observations.items()) == [("a", (3, 2)), ("b", (3,))]
+            return observations["b"], None
+
+    batch = [{"a": np.zeros(2), "b": i} for i in range(3)]
+    assert PredictPolicy(Model()).act(batch).tolist() == [0, 1, 2]
 
 
 def test_a_model_without_a_horizon_is_refused(rng):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from pastmaster.arrays import Array, BoolArray, FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import Policy, stacked
-from pastmaster.policies.batch import is_random
+from pastmaster.policies.batch import check_parts, is_random
 from pastmaster.tasks import GymTask, Task
 
 
@@ -43,6 +43,7 @@ class Actors:
         """What a policy does on a batch; an error of its own is raised with its name and the task's."""
         drawn = (uniforms,) if is_random(policy) else ()
         try:
+            check_parts(policy, observations)
             actions = policy.act(observations, *drawn)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self._place(policy)}: {error}") from None
@@ -58,20 +59,13 @@ class Actors:
 
     def checked(self, policy: Any, actions: Any, count: int) -> Any:
         """The actions of a batch as environments take them; an error names the policy."""
-        array, space = np.asarray(actions), self.space
-        if isinstance(space, gym.spaces.Discrete):
-            fits = array.shape == (count,) and array.dtype.kind in "iu"
-            fits = fits and not ((array < space.start) | (array >= space.start + space.n)).any()
-        elif isinstance(space, gym.spaces.Box):
-            fits = array.shape == (count, *space.shape) and array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
-        else:
-            fits = len(array) == count
-        if not fits:
+        fitting = _fitting(actions, self.space, count)
+        if fitting is None:
             given = " ".join(str(actions)[:80].split())
             raise InvalidInputError(
-                f"{self._place(policy)} gave {given} for {count} observations, must be one of {space} for each"
+                f"{self._place(policy)} gave {given} for {count} observations, must be one of {self.space} for each"
             )
-        return array
+        return fitting
 
     def draws(self, number: int) -> np.random.Generator:
         """The generator of what belongs to an episode: first its reset's seed, then a policy's draws."""
@@ -84,6 +78,52 @@ class Actors:
         if number not in self.seeds:
             self.seeds[number] = int(np.random.default_rng([self.seed, number]).integers(2**31))
         return self.seeds[number]
+
+
+def is_plain(space: gym.Space[Any]) -> bool:
+    """Whether a batch of a space's members is one array."""
+    return isinstance(space, gym.spaces.Discrete | gym.spaces.Box | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
+
+
+def _fitting(actions: Any, space: gym.Space[Any], count: int) -> Any:
+    """So many actions, as an environment with this space takes them, or None where they do not fit."""
+    if not is_plain(space):
+        return _members(actions, space, count)
+    array = np.asarray(actions)
+    if isinstance(space, gym.spaces.Discrete):
+        fits = array.shape == (count,) and array.dtype.kind in "iu"
+        fits = fits and not ((array < space.start) | (array >= space.start + space.n)).any()
+    elif isinstance(space, gym.spaces.Box):
+        fits = array.shape == (count, *space.shape) and array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
+    else:
+        fits = array.shape == (count, *(space.shape or ())) and array.dtype.kind in "iub"
+    return array if fits else None
+
+
+def _members(actions: Any, space: gym.Space[Any], count: int) -> list[Any] | None:
+    """Actions of a Dict, a Tuple or another space whose members are no arrays, one to each observation."""
+    if not isinstance(actions, list | tuple | np.ndarray) or len(actions) != count:
+        return None
+    found = [_member(action, space) for action in actions]
+    return None if any(action is None for action in found) else found
+
+
+def _member(action: Any, space: gym.Space[Any]) -> Any:
+    """One action, part by part, as the environment takes it, or None where it does not fit."""
+    if isinstance(space, gym.spaces.Dict):
+        if not isinstance(action, Mapping) or set(action) != set(space):
+            return None
+        named = {key: _member(action[key], space[key]) for key in space}
+        return None if any(part is None for part in named.values()) else named
+    if isinstance(space, gym.spaces.Tuple):
+        if not isinstance(action, list | tuple | np.ndarray) or len(action) != len(space):
+            return None
+        parts = tuple(_member(part, kind) for part, kind in zip(action, space, strict=True))
+        return None if any(part is None for part in parts) else parts
+    if not is_plain(space):
+        return action if space.contains(action) else None
+    fitting = _fitting([action], space, 1)
+    return None if fitting is None else fitting[0].astype(space.dtype)
 
 
 class LaneActions:

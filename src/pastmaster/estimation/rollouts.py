@@ -23,7 +23,7 @@ import numpy as np
 from pastmaster.arrays import FloatArray, sealed
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
-from pastmaster.estimation.acting import Actors, Episode, LaneActions, policy_edges
+from pastmaster.estimation.acting import Actors, Episode, LaneActions, is_plain, policy_edges
 from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.tasks import GymTask, TabularMDP, Task
@@ -107,7 +107,7 @@ class _Rollout:
             if self.episodes:
                 self._play_model(self.task)
             return
-        if isinstance(self.task, GymTask) and self.episodes:
+        if isinstance(self.task, GymTask) and self.episodes and self._is_plain(self.task):
             for first in range(0, len(self.episodes), VECTOR_LANES):
                 lanes = range(first, min(first + VECTOR_LANES, len(self.episodes)))
                 env = self.task.vector_environment(len(lanes), self.watch)
@@ -117,6 +117,11 @@ class _Rollout:
             else:
                 return
         self._play_singles()
+
+    @staticmethod
+    def _is_plain(task: GymTask) -> bool:
+        """Whether observations and actions of many lanes are one array each."""
+        return is_plain(task.observation_space) and is_plain(task.action_space)
 
     # models and tables: compiled, with the numbers that the environment would draw
 

@@ -8,14 +8,46 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import Array
+from pastmaster.errors import InvalidInputError
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.stack import NetworkStack
 
 
 def batch(observations: list[Any]) -> Any:
-    """Observations as one array, or as they are where they are no arrays (of a Dict space, say)."""
+    """Observations as one array; those of Dict and Tuple spaces, and others that are no arrays, stay a list."""
     plain = isinstance(observations[0], np.ndarray | np.generic | int | float)
     return np.stack(observations) if plain else observations
+
+
+def by_part(observations: Any) -> Any:
+    """A batch with all observations in one array; in one array to each key or place, if they are dicts or tuples."""
+    first = observations[0] if isinstance(observations, list) and observations else None
+    if isinstance(first, dict):
+        return {key: by_part([observation[key] for observation in observations]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(by_part(list(part)) for part in zip(*observations, strict=True))
+    return np.asarray(observations)
+
+
+def actions_as_one(actions: list[Any]) -> Any:
+    """Actions as one array; those that are dicts, or tuples of unlike parts, stay a list."""
+    first = actions[0] if actions else None
+    if isinstance(first, dict):
+        return actions
+    if isinstance(first, tuple):
+        parts = [np.asarray(part) for part in first if not isinstance(part, dict | tuple)]
+        alike = len({part.dtype.kind for part in parts}) == 1 and not any(part.ndim for part in parts)
+        if len(parts) < len(first) or not alike:
+            return actions
+    return np.array(actions)
+
+
+def check_parts(policy: Any, observations: Any) -> None:
+    """Refuse a network for observations that are no arrays."""
+    if isinstance(observations, list) and isinstance(policy, NetworkPolicy):
+        raise InvalidInputError(
+            f"act: observations are each a {type(observations[0]).__name__}, must be arrays: {policy!r} takes no others"
+        )
 
 
 def is_random(policy: Any) -> bool:
@@ -26,7 +58,9 @@ def is_random(policy: Any) -> bool:
 def action_of(policy: Any, observation: Any, rng: np.random.Generator) -> Any:
     """What a policy does on one observation; ``rng`` is drawn from only if it is random."""
     drawn = (np.array([rng.random()]),) if is_random(policy) else ()
-    action = policy.act(batch([observation]), *drawn)[0]
+    observations = batch([observation])
+    check_parts(policy, observations)
+    action = policy.act(observations, *drawn)[0]
     return int(action) if isinstance(action, np.integer) else action
 
 

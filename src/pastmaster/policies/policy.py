@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, reach_of, sealed
 from pastmaster.errors import InvalidInputError
+from pastmaster.policies.batch import actions_as_one
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
 
 
@@ -78,7 +79,7 @@ class TablePolicy:
 
     def act(self, observations: Any, uniforms: Any = None) -> Array:
         """Actions [n] in states [n]; if random, drawn by one uniform number each."""
-        states = np.asarray(observations)
+        states = as_array(observations, "TablePolicy.act: observations", None)
         if states.ndim != 1 or (states.dtype.kind not in "iu" and states.size):
             raise InvalidInputError(
                 f"TablePolicy.act: observations have shape {states.shape} and dtype {states.dtype}, "
@@ -131,14 +132,16 @@ class FunctionPolicy:
             raise InvalidInputError(f"FunctionPolicy: function is {function!r}, must be callable")
         self.function, self.batched = function, batched
 
-    def act(self, observations: Any) -> Array:
-        """The function's actions [n, ...]."""
+    def act(self, observations: Any) -> Any:
+        """The function's actions [n, ...]; a list where they are dicts or tuples of unlike parts."""
         if not self.batched:
-            return np.array([self.function(observation) for observation in observations])
-        actions = np.asarray(self.function(observations))
-        if actions.shape[:1] != (len(observations),):
+            return actions_as_one([self.function(observation) for observation in observations])
+        given = self.function(observations)
+        actions = actions_as_one(given) if isinstance(given, list) else np.asarray(given)
+        shape = (len(actions),) if isinstance(actions, list) else actions.shape
+        if shape[:1] != (len(observations),):
             raise InvalidInputError(
-                f"{self}: got actions of shape {actions.shape} for {len(observations)} observations, "
+                f"{self}: got actions of shape {shape} for {len(observations)} observations, "
                 f"must be [{len(observations)}, ...]"
             )
         return actions

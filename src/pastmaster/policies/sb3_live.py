@@ -9,6 +9,7 @@ import numpy as np
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import OF_TORCH
+from pastmaster.policies.batch import by_part
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation, normalisation_of
 from pastmaster.policies.sb3_network import Family, acting_layers, network
@@ -55,7 +56,7 @@ class PredictPolicy:
 
     def act(self, observations: Any) -> Array:
         """The model's actions."""
-        x = np.asarray(observations)
+        x = by_part(observations)
         if self.normalise is not None:
             flat = x.reshape(len(x), -1)
             scale, clip = np.sqrt(self.normalise["var"] + self.normalise["epsilon"]), self.normalise["clip"]
