@@ -2,8 +2,9 @@
 
 from pastmaster.repository.check import Damage
 from pastmaster.repository.clusterings import ClusteringRecord
-from pastmaster.repository.records import TaskRecord
+from pastmaster.repository.listing import Records
+from pastmaster.repository.records import PolicyRecord, TaskRecord
 from pastmaster.repository.store import Repository
 from pastmaster.repository.streams import StoredRun, Stream
 
-__all__ = ["ClusteringRecord", "Damage", "Repository", "StoredRun", "Stream", "TaskRecord"]
+__all__ = ["ClusteringRecord", "Damage", "PolicyRecord", "Records", "Repository", "StoredRun", "Stream", "TaskRecord"]
