@@ -279,3 +279,11 @@ def test_a_bound_of_a_larger_case_is_below_what_the_search_finds(rng):
 def test_a_bad_time_limit_is_refused_by_name(time_limit):
     with pytest.raises(InvalidInputError, match="cost_lower_bound: time_limit"):
         cost_lower_bound(np.zeros((2, 2)), episodes=10, span=1.0, time_limit=time_limit)
+
+
+def test_a_bound_shows_itself_in_one_line(rng):
+    bound = cost_lower_bound(rng.random((60, 60)), episodes=1e6, span=1e-6, directed=True, time_limit=0.0)
+    assert len(bound.possible_c) > 4
+    assert len(repr(bound)) <= 100
+    assert bound.to_frame().shape == (60, 3)
+    assert "no clustering costs less" in bound._repr_html_()

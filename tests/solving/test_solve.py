@@ -408,3 +408,12 @@ def test_solutions_are_sources_and_are_stored(tmp_path):
     with Repository(tmp_path / "tasks.db") as repository:
         repository.add(SIX[0], solutions[0])
         assert np.array_equal(repository.policies()[0], solutions[0].policy)
+
+
+def test_a_solution_shows_itself():
+    solution = solve(SIX[0])
+    assert len(repr(solution)) <= 100
+    frame = solution.to_frame()
+    assert frame["action"].tolist() == solution.policy.tolist()
+    assert frame["value"].tolist() == solution.value.tolist()
+    assert repr(solution).split(",")[0] in solution._repr_html_()

@@ -350,3 +350,10 @@ def test_given_bounds_are_two_finite_numbers_in_order():
 def test_equal_bounds_get_a_span_of_one():
     assert Bounds(2.0, 2.0).with_span() == (2.0, 3.0)
     assert Bounds(2.0, 2.5).with_span() == (2.0, 2.5)
+
+
+def test_bounds_show_themselves():
+    bounds = Bounds(-1.0, 3.0)
+    assert bounds.to_frame().to_dict("records") == [{"lower": -1.0, "upper": 3.0, "span": 4.0}]
+    assert "<td>4</td>" in bounds._repr_html_()
+    assert len(repr(Bounds(-1 / 3 * 1e-300, 1 / 3 * 1e300))) <= 100

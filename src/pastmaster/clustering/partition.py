@@ -16,7 +16,7 @@ from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, frame, html_table
+from pastmaster.tables import WIDEST, frame, html_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,6 +244,13 @@ class Assignment(NamedTuple):
 
     cells: LongArray
     losses: FloatArray
+
+    def __repr__(self) -> str:
+        return one_line(f"Assignment(cells={self.cells!r}, losses={self.losses!r})")
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row to each new task, as a pandas DataFrame."""
+        return frame({"cell": self.cells, "loss": self.losses})
 
 
 def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:

@@ -17,6 +17,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.policy import checked_policy
+from pastmaster.tables import one_line
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import cross_values
 
@@ -34,6 +35,9 @@ class Estimate(NamedTuple):
     mean: FloatArray
     error: FloatArray
     episodes: int
+
+    def __repr__(self) -> str:
+        return one_line(f"Estimate(mean={self.mean!r}, error={self.error!r}, episodes={self.episodes})")
 
 
 def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed: int) -> Estimate:
@@ -62,7 +66,7 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
     --------
     >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
     >>> estimate_values(task, [[0, 0], [1, 1]], episodes=10, seed=0)
-    Estimate(mean=array([1.  , 1.75]), error=array([0., 0.]), episodes=20)
+    Estimate(mean=array([1. , 1.75]), error=array([0., 0.]), episodes=20)
     """
     episodes = whole("estimate_values", "episodes", episodes, at_least=1)
     if task.horizon is None:

@@ -17,6 +17,7 @@ backup. Two terms are added: the loss of the canonical policy in step 3, which i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +26,14 @@ from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.solving import _iteration_kernels as kernels
+from pastmaster.tables import frame, html_table, one_line
 from pastmaster.tasks.tabular import TabularMDP
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 MAX_ITERATIONS = 10**6
+SHOWN = 20  # states in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,10 +73,20 @@ class Solution(TablePolicy):
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
-        return (
+        return one_line(
             f"Solution({len(self.policy)} states, uncapped start value {self.start_value:.6g} "
             f"within {self.error_bound:.1e}, {state} after {self.iterations} iterations)"
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row to each state, as a pandas DataFrame: its action and value."""
+        return frame({"state": np.arange(len(self.policy)), "action": self.policy, "value": self.value})
+
+    def _repr_html_(self) -> str:
+        shown = zip(range(SHOWN), self.policy.tolist(), self.value.tolist(), strict=False)
+        left = len(self.policy) - SHOWN
+        more = f"; its first {SHOWN} states" if left > 0 else ""
+        return html_table(({"state": s, "action": a, "value": v} for s, a, v in shown), f"{self!r}{more}")
 
 
 def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:

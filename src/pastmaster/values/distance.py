@@ -26,6 +26,7 @@ class CrossValues(np.ndarray[Any, np.dtype[np.float64]]):
 
     Examples
     --------
+    >>> from pastmaster import TabularMDP, cross_values
     >>> U = cross_values([TabularMDP([[0, 0]], [rewards], gamma=0.5) for rewards in ([1.0, 2.0], [3.0, 0.0])])
     >>> U.paired, U[::-1].paired
     (True, False)
