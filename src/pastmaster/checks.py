@@ -23,7 +23,9 @@ def called_as(caller: str) -> Iterator[None]:
     try:
         yield
     except InvalidInputError as error:
-        raise InvalidInputError(f"{caller}:{str(error).partition(':')[2]}") from error.__cause__
+        function, _, rest = str(error).partition(": ")
+        named = rest and " " not in function  # else the sentence begins with an argument
+        raise InvalidInputError(f"{caller}: {rest if named else error}") from error.__cause__
 
 
 def is_whole(value: Any) -> bool:

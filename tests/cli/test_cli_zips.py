@@ -181,6 +181,25 @@ def test_environments_and_arguments_are_paired(here):
     assert names == ["CartPole-v1", "CartPole-v1(sutton_barto_reward=True)"]
 
 
+def test_limits_of_actions_that_a_file_tells_in_part_are_taken_from_the_environment(here):
+    import gymnasium as gym
+    from gymnasium.envs.classic_control import PendulumEnv
+
+    class Weak(PendulumEnv):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gym.spaces.Box(-0.4, 0.4, (1,))
+
+    gym.register("Weak-v0", Weak, max_episode_steps=5)
+    try:
+        models.saved(models.model("SAC", gym.make("Weak-v0"), steps=10), here, "weak.zip")
+        fine("repo", "add", "w.db", "--gym", "Weak-v0", "--policy", "weak.zip", "--no-normalise")
+    finally:
+        del gym.registry["Weak-v0"]
+    with Repository("w.db") as repository:
+        assert repository.policy(1).settings["high"] == pytest.approx([0.4])
+
+
 def plain_zip(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "no model")

@@ -14,6 +14,8 @@ from pastmaster.cli.tasks import POLICY_FILES
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
     from pastmaster.tasks import GymTask, TabularMDP
 
 
@@ -73,11 +75,22 @@ class NamedPolicies:
 
         read: Any
         if path.suffix == ".zip":
-            read = load_sb3(path, normalise=normalise, trust=self.trust)
+            read = load_sb3(path, normalise=normalise, trust=self.trust, action_space=self._action_space(task))
         else:
             table = "actions [S] or probabilities [S, A]"
             read = read_npy(checked_file("--policy", path, f"a model's .zip file, or an .npy file of {table}"), table)
         return fitted(read, task, f"--policy {path.name}")
+
+    def _action_space(self, task: TabularMDP | GymTask) -> gym.Space[Any] | None:
+        """The task's actions, where a file may tell their limits in part only: those with a decimal point."""
+        import gymnasium as gym
+
+        from pastmaster.tasks import GymTask
+
+        if self.trust or not isinstance(task, GymTask) or not isinstance(task.action_space, gym.spaces.Box):
+            return None
+        low, high = task.action_space.low, task.action_space.high
+        return None if (low % 1 == 0).all() and (high % 1 == 0).all() else task.action_space
 
 
 OPTIONS = (

@@ -168,7 +168,7 @@ def _activation(data: dict[str, Any], family: Family, given: str | None, place: 
 
 
 def _agreed(data: dict[str, Any], key: str, given: gym.Space[Any] | None, place: str) -> Space:
-    """The space that the file describes or the caller gives; both must agree on its kind and sizes."""
+    """The space that the file describes; where it does so in part only, the one given, of the same kind and sizes."""
     if given is None:
         return space_in(data, key, place)
     space = space_of(given, f"{place}: {key}")
@@ -178,7 +178,7 @@ def _agreed(data: dict[str, Any], key: str, given: gym.Space[Any] | None, place:
         return space
     if (read.kind, read.shape, read.n, read.nvec) != (space.kind, space.shape, space.n, space.nvec):
         raise InvalidInputError(f"{place}: {key} is {given}, must be of the sizes that the file says: {read}")
-    return space
+    return space if read.kind == "Box" and read.low is None else read
 
 
 def _check_unnormalised(data: dict[str, Any], family: Family, observations: Space, place: str) -> None:
