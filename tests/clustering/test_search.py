@@ -11,9 +11,11 @@ from pastmaster import (
     Chain,
     Clustering,
     InvalidInputError,
+    assign,
     cost_lower_bound,
     exhaustive_clustering,
     greedy_clustering,
+    regret_bound,
     search_clusterings,
     sensitivity,
 )
@@ -466,6 +468,24 @@ def test_sensitivity_to_nothing_is_refused_by_name(rng):
 
 
 # bad arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: greedy_clustering(np.zeros((2, 2)), **SETTING, thresholds=["a"]), "greedy_clustering: thresholds has"),
+        (lambda: regret_bound("x", 1, 1), "regret_bound: c has dtype"),
+        (lambda: Chain(ladder=["a"]), "Chain: ladder has dtype"),
+        (lambda: assign(3, [[0.0]]), "assign: clustering is a int, must be a Clustering"),
+        (lambda: assign(Clustering.from_labels([[0.0]], [0]), [["a"]]), "assign: distance_rows has dtype"),
+        (lambda: Clustering.from_labels([[0.0]], [0]).members("x"), r"Clustering\.members: i is 'x'"),
+        (lambda: search_clusterings([[0.0]], n_clusters=1, directed="yes"), "directed is 'yes', must be True or False"),
+        (lambda: search_clusterings(None, n_clusters=1), "search_clusterings: distance is None"),
+    ],
+)
+def test_slips_are_named(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ def test_a_return_outside_of_its_bounds_is_refused_by_name(world, rng):
         ({"budget": 10}, "budget is 10, must be at least 144: 4 for every entry"),
         ({"clustering": None, "allocation": "sequential"}, "must be the options of a clustering"),
         ({"paired": None}, "clustering is of symmetric distances, must have 'directed': True, or say paired=True"),
+        ({"clustering": QUICK | {"restarts": 0}}, "estimate_cross_values: clustering: restarts is 0, must be"),
         ({"paired": 1}, "paired is 1, must be True or False"),
         ({"allocation": "clever"}, "must be one of 'sequential', 'uniform'"),
         ({"confidence": 1.0}, "confidence is 1.0"),

@@ -252,7 +252,10 @@ def test_actions_of_several_parts_that_do_not_fit_are_refused(kind, wrong):
 def test_policies_for_arrays_refuse_observations_of_several_parts_in_one_sentence():
     task = GymTask(Compound, {"kind": "dict"}, horizon=5, gamma=0.5)
     network = NetworkPolicy([(np.zeros((2, 3)), np.zeros(2))])
-    for policy, words in ((network, "act: observations are each a tuple, must be arrays"), (TablePolicy([0, 1]), r"TablePolicy\.act: observations")):
+    for policy, words in (
+        (network, "act: observations are each a tuple, must be arrays"),
+        (TablePolicy([0, 1]), r"TablePolicy\.act: observations"),
+    ):
         with pytest.raises(InvalidInputError, match=words):
             episode_returns(task, [policy], [EpisodeRange(0, 0, 1)], 0)
 

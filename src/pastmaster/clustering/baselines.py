@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.arrays import FloatArray, IntArray, as_array
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
@@ -53,7 +53,9 @@ def greedy_clustering(
     array([0, 1, 2], dtype=int32)
     """
     problem = priced("greedy_clustering", distance, episodes, span, directed)
-    levels = default_thresholds(problem.distance) if thresholds is None else np.asarray(thresholds, np.float64)
+    levels = default_thresholds(problem.distance)
+    if thresholds is not None:
+        levels = as_array(thresholds, "greedy_clustering: thresholds", "iuf").astype(np.float64)
     if levels.ndim != 1 or not len(levels) or not (levels >= 0).all():
         raise InvalidInputError(
             f"greedy_clustering: thresholds is {thresholds!r}, must be a list of at least one number, all at least 0"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, as_array
 from pastmaster.checks import is_finite
 from pastmaster.errors import InvalidInputError
 
@@ -63,7 +63,7 @@ class Chain:
 
 def checked_ladder(caller: str, ladder: npt.ArrayLike) -> FloatArray:
     """Rungs ln lambda, positive and increasing."""
-    rungs = np.asarray(ladder, np.float64)
+    rungs = as_array(ladder, f"{caller}: ladder", "iuf").astype(np.float64)
     if rungs.ndim != 1 or not len(rungs):
         raise InvalidInputError(f"{caller}: ladder has shape {rungs.shape}, must be a list of at least one ln lambda")
     if not (np.isfinite(rungs).all() and (rungs > 0).all() and (np.diff(rungs) > 0).all()):

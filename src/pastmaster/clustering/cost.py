@@ -56,7 +56,7 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     >>> regret_bound([1, 4, 16], episodes=10_000, span=1.0).round(3)
     array([0.031, 0.074, 0.182])
     """
-    cells = np.asarray(c, np.float64)
+    cells = as_array(c, "regret_bound: c", "iuf").astype(np.float64)
     if not (cells >= 0).all():
         raise InvalidInputError(f"regret_bound: c is {c!r}, must be at least 0")
     check_setting("regret_bound", episodes, span)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import listed
+from pastmaster.arrays import FloatArray, IntArray, LongArray, as_array, sealed
+from pastmaster.checks import is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.question import DistanceProblem, Question, different
@@ -161,8 +161,8 @@ class Clustering:
 
     def members(self, i: int) -> LongArray:
         """The tasks of cell ``i``."""
-        if not 0 <= i < self.n_clusters:
-            raise InvalidInputError(f"Clustering.members: i is {i}, must be a cell in 0..{self.n_clusters - 1}")
+        if not is_whole(i) or not 0 <= i < self.n_clusters:
+            raise InvalidInputError(f"Clustering.members: i is {i!r}, must be a cell in 0..{self.n_clusters - 1}")
         return np.flatnonzero(self.labels == i)
 
     @property
@@ -277,7 +277,9 @@ def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
     >>> assign(old, [[8, 9, 2], [1, 2, 7]]).cells
     array([1, 0])
     """
-    rows = np.asarray(distance_rows, np.float64)
+    if not isinstance(clustering, Clustering):
+        raise InvalidInputError(f"assign: clustering is a {type(clustering).__name__}, must be a Clustering")
+    rows = as_array(distance_rows, "assign: distance_rows", "iuf").astype(np.float64)
     columns = clustering.distance.shape[1]
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise InvalidInputError(f"assign: distance_rows has shape {rows.shape}, must be [n, {columns}]")

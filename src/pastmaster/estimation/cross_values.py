@@ -179,7 +179,7 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
     question.check_asked(place)
     with_span = question.span is not None or question.episodes is None
     (question if with_span else replace(question, span=1.0)).check(place, n_tasks, n_policies)
-    return question, {name: options[name] for name in SEARCHED if name in options}
+    return question, {name: whole(place, name, options[name], at_least=1) for name in SEARCHED if name in options}
 
 
 class _Estimation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import called_as, chosen
+from pastmaster.checks import called_as, chosen, within
 from pastmaster.clustering import Clustering, Question
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.question import DistanceProblem
@@ -140,11 +140,12 @@ class CrossValueEstimate:
         found, question = self.clustering, self.question
         if found is None or self.cost_interval is None or question is None or question.max_radius is not None:
             raise InvalidInputError("CrossValueEstimate.gap: there must be a clustering that was asked for by its cost")
+        seconds = within("CrossValueEstimate.gap", "time_limit", time_limit, 0.0, np.inf)
         n, m = self.mean.shape
         rows, columns = (place.ravel() for place in np.indices((n, n if not found.directed else m)))
         alpha = 1.0 - self.confidence
         lowest, _ = joint_distances(self.returns, self.bounds, alpha, found.directed, (rows, columns))
-        bound = bounded(DistanceProblem(sealed(lowest.reshape(n, -1)), question), found.labels, time_limit)
+        bound = bounded(DistanceProblem(sealed(lowest.reshape(n, -1)), question), found.labels, seconds)
         return max(0.0, self.cost_interval.high - bound.value)
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array
+from pastmaster.checks import flag
 from pastmaster.errors import InvalidInputError
 
 TIE = 2.0**-40  # relative to the best value of a row: values nearer to it than that are as good
@@ -95,6 +96,7 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
         raise InvalidInputError(f"{caller}: U[{i}, {j}] is {matrix[i, j]}, must be finite")
     if not isinstance(paired, bool | np.bool_ | None):
         raise InvalidInputError(f"{caller}: paired is {paired!r}, must be True, False or None")
+    directed = flag(caller, "directed", directed)
     if matrix.shape[0] != matrix.shape[1] and (paired or not directed):
         raise InvalidInputError(
             f"{caller}: U has shape {matrix.shape}, must be square unless directed=True and paired is not set"
