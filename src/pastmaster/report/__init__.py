@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
-from pastmaster import __version__
 from pastmaster.checks import called_as
 from pastmaster.errors import InvalidInputError
 from pastmaster.experiments.folder import CLAIMS
@@ -120,4 +120,4 @@ reproduction folder or a repository
 def _dated(page: Page) -> Page:
     """The page with the date and the version that made it."""
     now = datetime.now(UTC)
-    return replace(page, made=f"{now.day} {now:%B %Y, %H:%M} UTC, pastmaster {__version__}")
+    return replace(page, made=f"{now.day} {now:%B %Y, %H:%M} UTC, pastmaster {version('pastmaster')}")
