@@ -94,7 +94,7 @@ def _fill(place: Path, count: int) -> None:
             task = TabularMDP(
                 rng.integers(64, size=(64, 4)), rng.random((64, 4)), gamma=0.9, horizon=50, name=f"task {n}"
             )
-            policy, policy_arrays, _ = policy_row(rng.integers(4, size=64), task, "imported")
+            policy, policy_arrays, _ = policy_row("benchmark", rng.integers(4, size=64), task, "imported")
             row, arrays = task_row(task)
             row["settings"]["evaluation_episodes"] = None
             known = {number: Worth(0.0, 0.0) for number in range(1, n + 1)}
