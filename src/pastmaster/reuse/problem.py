@@ -41,7 +41,7 @@ class Problem:
     ) -> None:
         if not isinstance(task, TabularMDP | GymTask | gym.Env | str) and not callable(task):
             raise _no_task(task)
-        given = named_sources(sources)
+        self.names, given = named_sources(sources)
         if settings is not None and (isinstance(settings, type) or not isinstance(settings, LearnerSettings)):
             raise InvalidInputError(
                 f"transfer: learner is {settings!r}, must be a QLearning(), an SB3Learning(...), for a policy "
@@ -60,8 +60,7 @@ class Problem:
         self.settings = default_learner(self.observations, self.actions) if settings is None else settings
         self.every = learns_from_every(self.settings)
         self._check_learner()
-        self.names = list(given)
-        self.sources = [self._checked_source(source, i) for i, source in enumerate(given.values())]
+        self.sources = [self._checked_source(source, i) for i, source in enumerate(given)]
 
     def _check_learner(self) -> None:
         q_learning = isinstance(self.settings, QLearning)

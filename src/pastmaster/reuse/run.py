@@ -14,7 +14,7 @@ from pastmaster.arrays import FloatArray, IntArray, LongArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.drawing import draw_curves, draw_run
 from pastmaster.reuse.protocols import adapted, policy_to_keep
-from pastmaster.reuse.sources import numbered
+from pastmaster.reuse.sources import LEARNER, numbered
 from pastmaster.reuse.windows import windows
 from pastmaster.tables import WIDEST, frame, html_table, one_line
 from pastmaster.values import Bounds
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
-LEARNER = "learner"
 
 
 class TrialResult(NamedTuple):

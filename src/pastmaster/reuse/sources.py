@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, sealed
+from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import FunctionPolicy, Policy, TablePolicy, as_policy
 from pastmaster.policies.batch import action_of
@@ -29,24 +30,35 @@ from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 
 Space = gym.Space[Any]
+LEARNER = "learner"  # what the arm that learns is called
 
 
-def named_sources(sources: Any) -> dict[str, Any]:
-    """Policies by their names, in the order given; an error where this is no list or mapping of them."""
+def named_sources(sources: Any) -> tuple[list[str], list[Any]]:
+    """Names, all different, and policies, in the order given; an error where this is no list or mapping of them."""
     caller = "transfer: sources is"
     if isinstance(sources, Mapping):
-        return {str(name): policy for name, policy in sources.items()}
+        return _distinct([str(name) for name in sources]), list(sources.values())
     if isinstance(sources, str | Path) or not isinstance(sources, Iterable):
         raise InvalidInputError(f"{caller} {one_line(repr(sources))}, must be a list of policies: pass [policy]")
-    if isinstance(sources, np.ndarray) and sources.ndim == 1 and sources.dtype != object and len(sources):
-        raise InvalidInputError(f"{caller} an array [S], one policy, must be a list: pass [policy]")
     if hasattr(sources, "__array__") and not isinstance(sources, np.ndarray):
         raise InvalidInputError(f"{caller} a {type(sources).__name__}, must be a list of policies: pass [table]")
     policies = list(sources)
-    names = [_own_name(policy) or number for policy, number in zip(policies, numbered(len(policies)), strict=True)]
-    many = Counter(names)
-    told = [name if many[name] == 1 else f"{name} ({i})" for i, name in enumerate(names)]
-    return dict(zip(told, policies, strict=True))
+    if policies and all(is_number(policy) for policy in policies):
+        if isinstance(sources, np.ndarray):
+            raise InvalidInputError(f"{caller} an array [S], one policy, must be a list: pass [policy]")
+        raise InvalidInputError(
+            f"transfer: sources[0] is {policies[0]!r}, a number, must be a policy: if sources is one, pass [policy]"
+        )
+    return _distinct([_own_name(policy) for policy in policies]), policies
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names as they are, numbers where they are empty; equal ones, and one that is the learner's, get their number."""
+    told = [name or number for name, number in zip(names, numbered(len(names)), strict=True)]
+    while len({*told, LEARNER}) <= len(told):  # each round changes a name that was not changed before
+        many = Counter([*told, LEARNER])
+        told = [name if many[name] == 1 else f"{name} ({i})" for i, name in enumerate(told)]
+    return told
 
 
 def numbered(n: int) -> list[str]:
