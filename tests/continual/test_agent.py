@@ -501,7 +501,7 @@ def begun(tmp_path_factory):
     [
         (
             {"seed": 8},
-            r"ContinualTransfer: rng \(--seed\) is another, must be as when the stream 'continual' was begun; pass an",
+            r"ContinualTransfer: rng \(--seed\) is another, must be the same as when the stream 'continual' was begun;",
         ),
         ({"episodes": 61}, "ContinualTransfer: episodes is 61, must be 60 as when the stream 'continual' was begun"),
         ({"recluster_every": 2}, "recluster_every is 2, must be 3 as when"),
@@ -511,7 +511,7 @@ def begun(tmp_path_factory):
         ({"model": False}, "model is False, must be True as when"),
         ({"evaluation_episodes": 9}, "evaluation_episodes is 9, must be None as when"),
         ({"clustering": QUICK}, "n_clusters is not given, must be 2 as when"),
-        ({"selector": "ppr"}, "selector is 'ppr', must not be given as when"),
+        ({"selector": "ppr"}, "selector is 'ppr', must be left out, as when the stream 'continual' was begun"),
         ({"on_violation": "clip"}, "on_violation is 'clip', must be 'widen' as when"),
         (
             {"tasks": grids()[1:]},
@@ -535,6 +535,32 @@ def test_another_stream_under_the_same_name_is_refused_and_nothing_changes(begun
             lifelong(repository, **settings).run(tasks)
         assert story(repository) == before
         assert lifelong(repository, bounds=(0, 90)).run(grids(3)).returns.shape == (3, 60)
+
+
+@pytest.mark.parametrize(
+    ("refused", "settings"),
+    [
+        ([None], {}),
+        ([random_task(np.random.default_rng(0))], {}),
+        (grids(1), {"selector": "nonsense"}),
+        (grids(1), {"on_violation": "nonsense"}),
+    ],
+)
+def test_a_stream_that_was_refused_at_its_first_task_may_begin_otherwise(path, tmp_path, refused, settings):
+    """Also where the repository held tasks, which are clustered before the first one is met."""
+
+    def begin(place):
+        repository = Repository(place)
+        for task in grids(3):
+            repository.add(task)
+        return repository
+
+    with begin(path) as repository, begin(tmp_path / "clean.db") as clean:
+        with pytest.raises(InvalidInputError):
+            lifelong(repository, **settings).run(refused)
+        again, first = (lifelong(held, seed=8, selector="tsallis-inf").run(grids(2)) for held in (repository, clean))
+        assert same_bits(again.returns, first.returns)
+        assert [made.stream for made in repository.clusterings()] == [made.stream for made in clean.clusterings()]
 
 
 def test_the_generator_is_drawn_from_once(repository):

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from inspect import signature
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from pastmaster.checks import chosen, whole
+from pastmaster.checks import called_as, chosen, whole
 from pastmaster.continual.events import Event, Hook, Reclustered, TaskDone
 from pastmaster.continual.run import ContinualRun
 from pastmaster.errors import InvalidInputError, RepositoryError
@@ -137,7 +138,11 @@ class ContinualTransfer:
             raise InvalidInputError(
                 f"ContinualTransfer.run: stream is {stream!r}, must be a list of tasks: pass [task]"
             )
-        stored, tasks = self._stored(), iter(stream)
+        tasks = iter(stream)
+        for first in islice(tasks, 1):  # before anything is stored
+            self._check_task(first, 0)
+            tasks = chain([first], tasks)
+        stored = self._stored()
         runs, clusterings = stored.runs(), stored.clusterings()
         for run in runs:
             self._check_same(run, next(tasks, None))
@@ -150,6 +155,7 @@ class ContinualTransfer:
         elif met:
             self._recluster(stored, met)
         for task in tasks:
+            self._check_task(task, met)
             if met == 0 and not self.repository.clusterings() and len(self.repository):
                 self._recluster(stored, 0)
             self._meet(stored, met, task)
@@ -170,11 +176,6 @@ class ContinualTransfer:
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
         """One task: transfer, then commit task, policy and run together."""
-        if not isinstance(task, Task):
-            raise InvalidInputError(
-                f"ContinualTransfer.run: task {position} is a {type(task).__name__}, must be a TabularMDP or a GymTask"
-            )
-        self.repository.check_family(task)
         sources = stored.sources(self.sources)
         run = transfer(
             task, self._named(sources), episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
@@ -186,6 +187,15 @@ class ContinualTransfer:
             raise InvalidInputError(f"ContinualTransfer.run: the learner's policy is a function, {wanted}")
         episodes = None if solved else self.evaluation_episodes or DEFAULT_EPISODES
         self._tell(TaskDone.of(stored.commit(position, task, run, source_ids=sources, episodes=episodes)))
+
+    def _check_task(self, task: Any, position: int) -> None:
+        """Refuse what is no task, or a task of another family."""
+        if not isinstance(task, Task):
+            raise InvalidInputError(
+                f"ContinualTransfer.run: task {position} is a {type(task).__name__}, must be a TabularMDP or a GymTask"
+            )
+        with called_as("ContinualTransfer.run"):
+            self.repository.check_family(task)
 
     def _named(self, sources: Mapping[int, Any]) -> dict[str, Any]:
         """Source policies by name."""

@@ -211,7 +211,7 @@ def _find_or_begin(
 ) -> tuple[int, dict[str, Any]]:
     """Id and settings of the stream of this name.
 
-    One with neither runs nor clusterings may begin again with other settings.
+    One without runs may begin again with other settings, and the clustering it may have begun with goes.
     """
     found = rows.fetch_where(connection, "streams", streams_table.c.name == name)
     if not found:
@@ -219,16 +219,15 @@ def _find_or_begin(
         return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
     number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
     difference = _difference(now, _as_now(found[0]["settings"]))
-    if difference and any(
-        connection.execute(sa.select(table.c.id).where(table.c.stream_id == number).limit(1)).first()
-        for table in (runs_table, clusterings_table)
-    ):
+    if not difference:
+        return number, found[0]["settings"]
+    if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
         raise InvalidInputError(
             f"ContinualTransfer: {difference} as when the stream {name!r} was begun; "
             "pass another name (--name) to begin another"
         )
-    if not difference:
-        return number, found[0]["settings"]
+    for made in rows.fetch_where(connection, "clusterings", clusterings_table.c.stream_id == number):
+        rows.remove(connection, "clusterings", made["id"])
     rows.update(connection, "streams", found[0], settings=fresh | now)
     return number, fresh | now
 
@@ -241,9 +240,10 @@ def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
             for name in sorted({*value, *was}):
                 if value.get(name) != was.get(name):
                     got = f"is {value[name]!r}" if name in value else "is not given"
-                    return f"{name} {got}, must " + (f"be {was[name]!r}" if name in was else "not be given")
+                    return f"{name} {got}, must " + (f"be {was[name]!r}" if name in was else "be left out,")
         elif value != was:
-            return "rng (--seed) is another, must be" if key == "entropy" else f"{key} is {value}, must be {was}"
+            seed = "rng (--seed) is another, must be the same"
+            return seed if key == "entropy" else f"{key} is {value}, must be {was}"
     return ""
 
 
