@@ -4,6 +4,7 @@ import json
 import pickle
 from copy import deepcopy
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from pastmaster.policies import (
     stacked,
 )
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
+from pastmaster.policies.convert import as_table
 
 
 def layers(rng, sizes):
@@ -151,7 +153,7 @@ def test_arrays_and_functions_become_policies():
 
 
 def test_what_is_no_policy_is_refused_by_the_place_it_stood_in():
-    for thing in (None, 5, "policy", TablePolicy, object()):
+    for thing in (None, 5, TablePolicy, object()):
         with pytest.raises(InvalidInputError, match=r"^cluster: policies\[3\] is .*, must be an array"):
             as_policy(thing, "cluster: policies[3]")
     with pytest.raises(InvalidInputError, match=r"^here\[0\] is action -1"):
@@ -330,3 +332,28 @@ def test_observations_that_do_not_fit_are_refused(rng):
         discrete.act(np.array([0.0]))
     with pytest.raises(InvalidInputError, match=r"must be \[2, n"):
         stacked([policy, policy]).act(np.zeros((3, 1, 3)))
+
+
+@pytest.mark.parametrize("path", ["cart.zip", Path("cart.zip")])
+def test_a_file_is_told_to_be_loaded(path):
+    sentence = r"^here is 'cart\.zip', and there is no such file, must be a policy: pass load_sb3\(path\)"
+    with pytest.raises(InvalidInputError, match=sentence):
+        as_policy(path, "here")
+    with pytest.raises(InvalidInputError, match=sentence):
+        as_table(path, 3, 2, "here")
+
+
+def test_whether_a_function_is_batched_is_true_or_false():
+    with pytest.raises(InvalidInputError, match=r"^FunctionPolicy: batched is 'no', must be True or False"):
+        FunctionPolicy(len, "no")
+
+
+def test_a_number_in_a_list_of_policies_is_told_to_be_a_policy_in_a_list():
+    with pytest.raises(InvalidInputError, match=r"^here is 1, a number, must be \[3\] .*pass \[policy\]"):
+        as_table(np.int64(1), 3, 2, "here")
+
+
+def test_what_is_no_policy_is_printed_in_one_short_line():
+    with pytest.raises(InvalidInputError) as caught:
+        as_policy(set(range(10_000)), "here")
+    assert len(str(caught.value)) < 250

@@ -16,7 +16,7 @@ import torch
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from pastmaster import InvalidInputError
+from pastmaster import FixedPolicy, GymTask, InvalidInputError, transfer
 from pastmaster.policies import NetworkPolicy, PredictPolicy, as_policy, from_sb3, load_sb3, normalisation_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:stable_baselines3")
@@ -117,6 +117,27 @@ def test_an_activation_that_contradicts_the_file_is_refused(tmp_path):
     assert load_sb3(path, activation="tanh").settings["activation"] == "tanh"
 
 
+def test_an_activation_that_does_not_exist_is_refused_before_the_file_is_read(tmp_path):
+    path = models.saved(models.model("DQN", steps=16), tmp_path)  # which asks for normalise too
+    with pytest.raises(InvalidInputError, match=r"^load_sb3: activation is 'foo', must be one of"):
+        load_sb3(path, activation="foo")
+
+
+def test_a_policy_that_was_loaded_is_called_as_its_file(tmp_path):
+    path = models.saved(models.model("PPO", steps=16), tmp_path, "cart.zip")
+    assert load_sb3(path).name == load_sb3(str(path), trust=True).name == "cart.zip"
+    task = GymTask("CartPole-v1", horizon=3)
+    run = transfer(task, [load_sb3(path), load_sb3(path, trust=True)], learner=FixedPolicy(lambda x: 0), episodes=2)
+    assert run.arm_names == ["cart.zip (0)", "cart.zip (1)", "learner"]
+
+
+@pytest.mark.parametrize("name", ["nope.pkl", "nope.npz"])
+def test_statistics_that_are_not_there_are_said_to_be_missing(name, tmp_path):
+    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    with pytest.raises(InvalidInputError, match=rf"^load_sb3: normalise is '.*{name}'.*which does not exist"):
+        load_sb3(path, normalise=tmp_path / name)
+
+
 # normalisation
 
 
@@ -180,6 +201,7 @@ def test_statistics_that_do_not_fit_are_refused(tmp_path):
     pickled, objects, text = tmp_path / "vec.pkl", tmp_path / "objects.npz", tmp_path / "text.npz"
     np.savez(objects, mean=np.array([object()] * 4), var=np.ones(4))
     text.write_text("no zip")
+    pickled.write_bytes(b"of any kind")
     for given, message in (
         (pickled, "a pickle, which may run code, must be an .npz"),
         (objects, r"normalise objects.npz is not an .npz file of numbers: mean.npy: has dtype object"),
@@ -381,6 +403,16 @@ def test_a_poisoned_file_runs_nothing(member, tmp_path):
             load_sb3(path)
     else:
         assert isinstance(load_sb3(path), NetworkPolicy)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("trust", ["no", "False", 1, None, [False]])
+def test_only_true_is_trust(trust, tmp_path):
+    marker = tmp_path / "it ran"
+    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    models.poisoned(path, "data", marker)
+    with pytest.raises(InvalidInputError, match=r"^load_sb3: trust is .*, must be True or False"):
+        load_sb3(path, trust=trust)
     assert not marker.exists()
 
 

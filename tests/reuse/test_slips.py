@@ -60,3 +60,8 @@ def test_sources_with_keys_that_print_alike_keep_their_order():
 @pytest.mark.parametrize("sources", [[1], (0,), np.array([0])])
 def test_one_policy_in_place_of_a_list_is_told_to_be_put_in_one(sources):
     assert re.match(r"transfer: sources.*must be a.*pass \[policy\]$", refused(lambda: played(sources)))
+
+
+@pytest.mark.parametrize("name", ["progress", "share"])
+def test_flags_are_true_or_false(name):
+    assert refused(lambda: played([], **{name: "yes"})) == f"transfer: {name} is 'yes', must be True or False"

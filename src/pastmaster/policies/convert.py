@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +16,7 @@ from pastmaster.policies.batch import is_random
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy
 from pastmaster.policies.sb3_live import is_model, live_policy
+from pastmaster.tables import one_line
 from pastmaster.tasks.spaces import described_space, discrete_size
 
 
@@ -59,6 +61,7 @@ def as_policy(policy: Any, place: str) -> Policy:
     >>> as_policy([0, 1, 1], "example: policy")
     TablePolicy(actions in 3 states)
     """
+    _check_no_path(policy, place)
     if is_array(policy):
         return TablePolicy(policy, place=place)
     if not isinstance(policy, type):
@@ -69,8 +72,15 @@ def as_policy(policy: Any, place: str) -> Policy:
         if callable(policy):
             return FunctionPolicy(policy)
     raise InvalidInputError(
-        f"{place} is {policy!r}, must be an array, an object with a method act, a Stable-Baselines3 model or a function"
+        f"{place} is {one_line(repr(policy))}, must be an array, an object with a method act, a Stable-Baselines3 "
+        "model or a function"
     )
+
+
+def _check_no_path(policy: Any, place: str) -> None:
+    if isinstance(policy, str | Path):
+        known = "" if Path(policy).exists() else ", and there is no such file"
+        raise InvalidInputError(f"{place} is {str(policy)!r}{known}, must be a policy: pass load_sb3(path)")
 
 
 def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any], place: str, task: str) -> None:
@@ -101,6 +111,7 @@ def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any
 
 def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     """Any policy over states 0 .. S - 1 as actions [S] or probabilities [S, A]; others are asked in each."""
+    _check_no_path(policy, place)
     table = is_array(policy) or isinstance(policy, TablePolicy)  # first: asking for a protocol takes long
     if table or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
         return checked_policy(policy, n_states, n_actions, place)

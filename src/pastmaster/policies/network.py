@@ -62,6 +62,7 @@ class NetworkPolicy:
     """
 
     random = False
+    name = ""  # what prints and pictures call it: of one that was loaded, the name of its file
 
     def __init__(
         self,

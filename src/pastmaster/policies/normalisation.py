@@ -63,6 +63,7 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
         return None
     if isinstance(normalise, str | os.PathLike):
         path = Path(normalise)
+        checked_file(f"{caller}: normalise", path, "an .npz file of mean and var, or a saved VecNormalize (.pkl)")
         if path.suffix == ".pkl" and not trust:
             raise InvalidInputError(
                 f"{caller}: normalise is {path.name!r}, a pickle, which may run code, must be an .npz: "
@@ -71,7 +72,6 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
         if path.suffix == ".pkl":
             normalise = _pickled(path, caller)
         else:
-            checked_file(f"{caller}: normalise", path, "an .npz file of mean and var")
             arrays = read_npz(path, f"{caller}: normalise {path.name}", most=MOST_BYTES)
             normalise = {key: array if array.ndim else array.item() for key, array in arrays.items()}
     return checked_normalisation(caller, normalise, size)
@@ -81,6 +81,5 @@ def _pickled(path: Path, caller: str) -> dict[str, Any]:
     """The numbers of a saved VecNormalize; only for a file that is trusted, since unpickling runs code in it."""
     import pickle
 
-    checked_file(f"{caller}: normalise", path, "a file that VecNormalize saved")
     with open(path, "rb") as file:
         return normalisation_of(pickle.load(file))

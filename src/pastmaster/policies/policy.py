@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, reach_of, sealed
+from pastmaster.checks import flag
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
@@ -130,7 +131,7 @@ class FunctionPolicy:
     def __init__(self, function: Callable[[Any], Any], batched: bool = False) -> None:
         if not callable(function):
             raise InvalidInputError(f"FunctionPolicy: function is {function!r}, must be callable")
-        self.function, self.batched = function, batched
+        self.function, self.batched = function, flag("FunctionPolicy", "batched", batched)
 
     def act(self, observations: Any) -> Any:
         """The function's actions [n, ...]; a list where they are dicts or tuples of unlike parts."""
@@ -166,6 +167,11 @@ def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions
             s = int(np.argmax(wrong))
             raise InvalidInputError(f"{place}[{s}] is {probabilities[s].tolist()}, must be probabilities that sum to 1")
         return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
+    if not array.ndim:
+        raise InvalidInputError(
+            f"{place} is {array}, a number, must be [{n_states}] integer actions or [{n_states}, {n_actions}] "
+            "probabilities: if the list is one policy, pass [policy]"
+        )
     raise InvalidInputError(
         f"{place} has shape {array.shape} and dtype {array.dtype}, "
         f"must be [{n_states}] integer actions or [{n_states}, {n_actions}] probabilities"

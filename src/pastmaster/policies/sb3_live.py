@@ -50,6 +50,7 @@ class PredictPolicy:
     """
 
     random = False
+    name = ""  # what prints and pictures call it
 
     def __init__(self, model: Any, normalise: dict[str, Any] | None = None) -> None:
         self.model, self.normalise = model, normalise

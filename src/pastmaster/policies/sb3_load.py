@@ -21,7 +21,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from pastmaster.checks import chosen
+from pastmaster.checks import chosen, flag
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
@@ -78,7 +78,7 @@ def load_sb3(
     Returns
     -------
     NetworkPolicy or PredictPolicy
-        The network as data, or, only with ``trust=True``, the live model.
+        The network as data, or, only with ``trust=True``, the live model; its ``name`` is that of the file.
 
     Raises
     ------
@@ -91,13 +91,20 @@ def load_sb3(
     >>> load_sb3("ppo_cartpole.zip")  # doctest: +SKIP
     NetworkPolicy(4 - 64 - 64 - 2, tanh, argmax)
     """
-    if trust:
-        given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
-        return _trusted(checked_file("load_sb3: path", path, SAVED), algorithm, normalise, given)
-    if algorithm is not None:
+    trust = flag("load_sb3", "trust", trust)
+    if activation is not None:
+        chosen("load_sb3", "activation", activation, ACTIVATIONS)
+    if algorithm is not None and not trust:
         raise InvalidInputError(f"load_sb3: algorithm is {algorithm!r}, must be left out without trust=True")
     found = checked_file("load_sb3: path", path, SAVED)
-    return _read(found, activation, normalise, observation_space, action_space)
+    policy: NetworkPolicy | PredictPolicy
+    if trust:
+        given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
+        policy = _trusted(found, algorithm, normalise, given)
+    else:
+        policy = _read(found, activation, normalise, observation_space, action_space)
+    policy.name = found.name
+    return policy
 
 
 def _read(
@@ -149,8 +156,6 @@ def _check_plain(data: dict[str, Any], place: str) -> None:
 
 def _activation(data: dict[str, Any], family: Family, given: str | None, place: str) -> str:
     """The activation that the file names or the caller gives."""
-    if given is not None:
-        chosen(place, "activation", given, ACTIVATIONS)
     kwargs = _kwargs(data, place)
     named = str(kwargs.get("activation_fn"))
     known = family.activation

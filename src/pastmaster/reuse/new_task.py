@@ -110,7 +110,7 @@ def transfer(
     episodes = whole("transfer", "episodes", episodes, at_least=1)
     trials = whole("transfer", "trials", trials, at_least=1)
     rng, seed = seeded("transfer", rng)
-    share = flag("transfer", "share", share)
+    share, progress = flag("transfer", "share", share), flag("transfer", "progress", progress)
     chosen("transfer", "on_violation", on_violation, get_args(OnViolation))
     problem = Problem(task, sources, learner, gamma, horizon, share)
     selector = RECOMMENDED["selector"] if selector is None else selector

@@ -109,9 +109,6 @@ def _check_acts(policy: Policy, observations: Space, actions: Space, place: str)
 
 def as_source(given: Any, place: str) -> Any:
     """A policy of any kind that ``as_policy`` takes: an array [S] or [S, A], a function, or an object with ``act``."""
-    if isinstance(given, str | Path):
-        known = "" if Path(given).exists() else ", and there is no such file"
-        raise InvalidInputError(f"{place} is {str(given)!r}{known}, must be a policy: pass load_sb3(path)")
     policy = as_policy(given.policy if isinstance(given, Solution) else given, place)
     if isinstance(policy, TablePolicy):
         return policy.table
