@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from pastmaster.errors import InvalidInputError
 
 LARGEST_WHOLE = 10**12 - 1
+OTHER_WORDS = {"k": "n_clusters", "n_policies": "n_clusters", "seed": "rng", "T": "episodes", "n_episodes": "episodes"}
 
 
 @contextmanager
@@ -59,11 +61,28 @@ def optional_whole(caller: str, name: str, value: Any) -> int | None:
     return None if value is None else whole(caller, name, value, at_least=1)
 
 
+def guess(name: Any, known: Iterable[str]) -> str:
+    """What a name that is not known may have been meant to be, in brackets, or nothing."""
+    words = list(known)
+    meant = OTHER_WORDS.get(str(name))
+    close = [meant] if meant in words else get_close_matches(str(name), words, n=2)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def known_options(caller: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of options that a function does not have."""
+    words = sorted(known)
+    for name in sorted(set(given) - set(words)):
+        hint = guess(name, words)
+        raise InvalidInputError(f"{caller}: {name} is no option here{hint}, must be one of {', '.join(words)}")
+
+
 def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
     """A number in a closed interval."""
     if not (is_number(value) and is_finite(value) and lowest <= float(value) <= highest):
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {place}")
+        kind = "" if is_number(value) else "a number, "
+        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {kind}{place}")
     return float(value)
 
 

@@ -316,9 +316,9 @@ def test_wrong_labels_are_refused_by_name(labels):
 
 
 def test_half_a_setting_is_refused_by_name():
-    with pytest.raises(InvalidInputError, match="span is missing"):
+    with pytest.raises(InvalidInputError, match="span is None, must be given where episodes is"):
         Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], episodes=10)
-    with pytest.raises(InvalidInputError, match="episodes is missing"):
+    with pytest.raises(InvalidInputError, match="episodes is None, must be given where span is"):
         Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], span=1.0)
 
 

@@ -162,7 +162,7 @@ def test_a_task_out_of_reach_of_every_policy_is_alone():
         ),
         ({"n_clusters": 5, "directed": True}, "clustering: n_clusters is 5, must be a whole number, in 1..3"),
         ({"episodes": -10, "directed": True}, "clustering: episodes is -10, must be a positive number"),
-        ({"span": 1.0, "n_clusters": 2, "directed": True}, "clustering: episodes is missing"),
+        ({"span": 1.0, "n_clusters": 2, "directed": True}, "clustering: episodes is None, must be given where span is"),
         ({"episodes": 10}, "must have 'directed': True"),
     ],
 )

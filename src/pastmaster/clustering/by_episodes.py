@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, LongArray
-from pastmaster.checks import called_as, listed
+from pastmaster.checks import called_as, known_options, listed
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.search import search_clusterings
 from pastmaster.errors import InvalidInputError
@@ -19,6 +20,8 @@ from pastmaster.tables import frame, html_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+OWN = {"distance", "episodes", "span", "rng"}  # of the search's arguments: said otherwise here
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +115,7 @@ def sensitivity(
     for name, values in zip(("episodes", "spans"), numbers, strict=True):
         if not values:
             raise InvalidInputError(f"sensitivity: {name} is empty, must hold at least one number")
+    known_options("sensitivity", settings, set(signature(search_clusterings).parameters) - OWN)
     generator, seed = seeded("sensitivity", rng)
     streams = iter(generator.spawn(len(numbers[0]) * len(numbers[1])))
     with called_as("sensitivity"):

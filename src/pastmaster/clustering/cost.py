@@ -24,6 +24,7 @@ from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
 from pastmaster.checks import is_finite, is_number
 from pastmaster.clustering import _kernels as kernels
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 Kind = Literal["average", "worst", "max_diameter"]
 KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")  # in the order of the kernels' numbers
@@ -57,8 +58,8 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     array([0.031, 0.074, 0.182])
     """
     cells = as_array(c, "regret_bound: c", "iuf").astype(np.float64)
-    if not (cells >= 0).all():
-        raise InvalidInputError(f"regret_bound: c is {c!r}, must be at least 0")
+    if not ((cells >= 0) & (np.floor(cells) == cells) & np.isfinite(cells)).all():
+        raise InvalidInputError(f"regret_bound: c is {one_line(repr(c))}, must be whole numbers, each at least 0")
     check_setting("regret_bound", episodes, span)
     bound = span * 2.0 * np.sqrt(np.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
     return bound if bound.ndim else float(bound)

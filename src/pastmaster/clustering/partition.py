@@ -132,6 +132,8 @@ class Clustering:
         """
         sizes, found = self.distance.shape, []
         for kind, names, size in zip(("tasks", "policies"), (tasks, policies), sizes, strict=True):
+            if isinstance(names, str):
+                raise InvalidInputError(f"Clustering.named: {kind} is {names!r}, must be a list of {size} names")
             given = [str(name) for name in listed(names, f"Clustering.named: {kind}")]
             if given and len(given) != size:
                 raise InvalidInputError(f"Clustering.named: {kind} has {len(given)} names, must have {size}")
@@ -161,9 +163,7 @@ class Clustering:
 
     def members(self, i: int) -> LongArray:
         """The tasks of cell ``i``."""
-        if not is_whole(i) or not 0 <= i < self.n_clusters:
-            raise InvalidInputError(f"Clustering.members: i is {i!r}, must be a cell in 0..{self.n_clusters - 1}")
-        return np.flatnonzero(self.labels == i)
+        return np.flatnonzero(self.labels == _index("members", "i", i, "a cell", self.n_clusters))
 
     @property
     def losses(self) -> FloatArray:
@@ -192,10 +192,12 @@ class Clustering:
 
     def task(self, i: int) -> Any:
         """The name of task i, or i."""
+        i = _index("task", "i", i, "a task", len(self.labels))
         return self.task_names[i] if self.task_names else i
 
     def policy(self, j: int) -> Any:
         """The name of the policy of column j, or j."""
+        j = _index("policy", "j", j, "a column", self.distance.shape[1])
         return self.policy_names[j] if self.policy_names else j
 
     def __repr__(self) -> str:
@@ -231,6 +233,13 @@ class Clustering:
         from pastmaster.clustering.picture import draw
 
         return draw(self)
+
+
+def _index(method: str, name: str, value: Any, what: str, size: int) -> int:
+    """The number of one of ``size`` things."""
+    if not is_whole(value) or not 0 <= value < size:
+        raise InvalidInputError(f"Clustering.{method}: {name} is {value!r}, must be {what} in 0..{size - 1}")
+    return int(value)
 
 
 class Assignment(NamedTuple):

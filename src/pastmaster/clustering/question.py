@@ -55,10 +55,11 @@ class Question:
         if self.n_clusters is not None:
             whole(caller, "n_clusters", self.n_clusters, at_least=1, at_most=min(n_tasks, n_columns))
         if self.max_radius is not None and not (is_number(self.max_radius) and self.max_radius >= 0):
-            raise InvalidInputError(f"{caller}: max_radius is {self.max_radius!r}, must be at least 0")
+            raise InvalidInputError(f"{caller}: max_radius is {self.max_radius!r}, must be a number, at least 0")
         if (self.episodes is None) != (self.span is None):
-            missing = "episodes" if self.episodes is None else "span"
-            raise InvalidInputError(f"{caller}: {missing} is missing, must be given together with the other")
+            missing, given = ("episodes", "span") if self.episodes is None else ("span", "episodes")
+            what = "how many a new task gets" if missing == "episodes" else "the largest less the smallest return"
+            raise InvalidInputError(f"{caller}: {missing} is None, must be given where {given} is: {what}")
         if self.episodes is not None:
             costs.check_setting(caller, self.episodes, self.span)
 
@@ -209,7 +210,7 @@ def clustering_cost(
     distance, episodes, span, directed, kind
         As for ``search_clusterings``.
     labels : array_like
-        The cell of each task [N], any integers.
+        The cell of each task [N], any integers: equal ones are one cell, and -1 is a cell like any other.
 
     Returns
     -------

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pastmaster import parallel
 from pastmaster.arrays import IntArray
-from pastmaster.checks import chosen, is_number, whole, within
+from pastmaster.checks import chosen, flag, is_number, whole, within
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
@@ -90,7 +90,10 @@ def search_clusterings(
     2 of 3 policies kept, cost 1 (regret bound 0 + mean radius 1)
     """
     problem = Question(episodes, span, n_clusters, max_radius, directed, kind).about(CALLER, distance)
-    _check(problem.question, restarts, iterations, variant, chain, time_limit, certify, certify_seconds)
+    _check(problem.question, restarts, iterations, variant, chain, time_limit, certify_seconds)
+    if flag(CALLER, "certify", certify) and kind != "average":
+        raise InvalidInputError(f"{CALLER}: certify is True and kind {kind!r}, must be 'average' to be certified")
+    flag(CALLER, "progress", progress)
     generator, seed = seeded(CALLER, rng)
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     if max_radius is not None:
@@ -143,7 +146,7 @@ def _cost(clustering: Clustering) -> float:
 
 
 def _check(
-    question: Question, restarts: Any, iterations: Any, variant: Any, chain: Any, time_limit: Any, certify: bool,
+    question: Question, restarts: Any, iterations: Any, variant: Any, chain: Any, time_limit: Any,
     certify_seconds: Any,
 ) -> None:  # fmt: skip
     """Refuse settings that make no sense, by name."""
@@ -155,6 +158,4 @@ def _check(
         raise InvalidInputError(f"{CALLER}: chain is {chain!r}, must be a Chain(...)")
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise InvalidInputError(f"{CALLER}: time_limit is {time_limit!r}, must be a positive number of seconds")
-    if certify and question.kind != "average":
-        raise InvalidInputError(f"{CALLER}: certify needs kind 'average', got {question.kind!r}")
     within(CALLER, "certify_seconds", certify_seconds, 0.0, math.inf)
