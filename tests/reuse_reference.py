@@ -14,7 +14,8 @@ import numpy as np
 from reference import outcomes, start_distribution
 
 from pastmaster import Exp3Transfer
-from pastmaster.reuse.selector import Episode
+from pastmaster.reuse import _layout as layout
+from pastmaster.reuse.asked import Episode
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told
@@ -23,12 +24,13 @@ UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as li
 def forced(selector, arm, chances=None, time=None):
     """An open episode of this arm, whichever would have been drawn; asked for with these probabilities, at this t."""
     asked = selector.ask()
-    kept = selector._asked[asked.number]
+    kept = selector._asked.get(asked.number)
     selector.cancel(asked)
     kept.arm = arm
     kept.chances = kept.chances if chances is None else np.asarray(chances, float)
     kept.time = kept.time if time is None else time
-    selector._keep(asked.number, kept)
+    selector._asked.add(asked.number, kept)
+    selector._arms[layout.OPEN, arm] += 1.0
     return Episode(arm, asked.number)
 
 

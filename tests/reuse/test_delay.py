@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
+import multiprocessing
+import pickle
 import threading
 
 import numpy as np
@@ -20,29 +23,35 @@ UNIT = (0.0, 1.0)
 
 
 class Delayed:
-    """Episodes by number, with what the reference knew when each was asked for; an arm's payoffs in order of asks."""
+    """Episodes by number, with what the reference knew when each was asked for, and their payoffs once told."""
 
     def __init__(self, n_arms):
-        self.n_arms, self.asked, self.order = n_arms, {}, [[] for _ in range(n_arms)]
+        self.n_arms, self.asked, self.dropped = n_arms, {}, set()
 
     def ask(self, number, arm, p, **known):
         self.asked[number] = {"arm": arm, "p": p, **known}
-        self.order[arm].append(number)
 
     def tell(self, number, x):
-        self.asked[number]["x"] = x
         self.learn(self.asked[number], x)
+        self.asked[number]["x"] = x
 
     def cancel(self, number):
-        self.order[self.asked[number]["arm"]].remove(number)
+        self.dropped.add(number)
 
-    def counted(self, arm):
-        """The payoffs told of an arm, up to its first episode that is still open."""
-        told = (self.asked[number].get("x") for number in self.order[arm])
-        return list(itertools.takewhile(lambda x: x is not None, told))
+    def own(self, arm):
+        """The numbers of an arm's episodes, cancelled ones left out."""
+        return [n for n, asked in self.asked.items() if asked["arm"] == arm and n not in self.dropped]
+
+    def told(self, arm):
+        return [self.asked[n]["x"] for n in self.own(arm) if "x" in self.asked[n]]
 
     def waiting(self, arm):
-        return len(self.order[arm]) - len(self.counted(arm))
+        return len(self.own(arm)) - len(self.told(arm))
+
+    def seen(self, arm):
+        """The payoffs of an arm, in the order of asks, up to the first episode of any arm that is still open."""
+        still = [n for n in self.asked if n not in self.dropped and "x" not in self.asked[n]]
+        return [self.asked[n]["x"] for n in self.own(arm) if n < min(still, default=math.inf)]
 
 
 class DelayedExp3(Delayed):
@@ -88,10 +97,10 @@ class DelayedTsallis(Delayed):
 
 
 class DelayedReuse(Delayed):
-    """Policy reuse: means of counted episodes; the temperature rises with asks."""
+    """Policy reuse: means of episodes told; the temperature rises with asks."""
 
     def probabilities(self):
-        means = [math.fsum(self.counted(i)) / max(1, len(self.counted(i))) for i in range(self.n_arms)]
+        means = [math.fsum(self.told(i)) / max(1, len(self.told(i))) for i in range(self.n_arms)]
         weights = [math.exp(0.05 * len(self.asked) * (mean - max(means))) for mean in means]
         return [w / math.fsum(weights) for w in weights]
 
@@ -103,7 +112,7 @@ class DelayedReuse(Delayed):
 
 
 class DelayedBalancing(Delayed):
-    """Regret balancing: open episodes of the learner earned nothing, a source not yet measured earns 1."""
+    """Regret balancing: open episodes of the learner earn nothing, those of a source 1."""
 
     def __init__(self, n_arms, kappa, floor):
         super().__init__(n_arms)
@@ -111,15 +120,12 @@ class DelayedBalancing(Delayed):
 
     @property
     def of_sources(self):
-        return sum(len(self.order[i]) for i in range(self.c))
+        return sum(len(self.own(i)) for i in range(self.c))
 
     def probabilities(self):
         t = len(self.asked) + 1
-        means = [math.fsum(own) / len(own) for i in range(self.c) if (own := self.counted(i))]
-        unmeasured = any(self.order[i] and not self.counted(i) for i in range(self.c))
-        best = 1.0 if unmeasured else max(means, default=0.0)
-        mine = self.counted(self.c)
-        shortfall = len(self.order[self.c]) * best - math.fsum(mine)
+        hoped = [(math.fsum(self.told(i)) + self.waiting(i)) / len(self.own(i)) for i in range(self.c) if self.own(i)]
+        shortfall = len(self.own(self.c)) * max(hoped, default=0.0) - math.fsum(self.told(self.c))
         owed = self.of_sources < self.floor * (self.c * t**2) ** (1 / 3)
         if not owed and shortfall <= self.kappa * math.sqrt(t):
             return [0.0] * self.c + [1.0]
@@ -129,21 +135,17 @@ class DelayedBalancing(Delayed):
         return {"eta": 4 / math.sqrt(self.of_sources + 1)}
 
     def learn(self, asked, x):
-        """Called before the payoff is counted, as it is when the base is known beforehand."""
         if asked["arm"] == self.c:
             return
-        x = asked.pop("x")
         for i in range(self.c):
-            own = self.counted(i)
-            payoffs, squares = [0.5], 0.25
-            for payoff in own:
+            told, payoffs, squares = self.told(i), [0.5], 0.25
+            for payoff in self.seen(i):
                 payoffs.append(payoff)
                 squares += (payoff - math.fsum(payoffs) / len(payoffs)) ** 2
             gate = min(1.0, 4 * squares / len(payoffs))
-            mean_loss = 1 - math.fsum(own) / len(own) if own else 0.5
+            mean_loss = 1 - math.fsum(told) / len(told) if told else 0.5
             base = mean_loss if asked["p"][i] >= gate * asked["eta"] ** 2 else 0.0
             self.losses[i] += (1 - x - base) * (i == asked["arm"]) / asked["p"][asked["arm"]] + base
-        asked["x"] = x
 
 
 CASES = {
@@ -169,8 +171,8 @@ def test_estimates_and_probabilities_are_those_of_a_plain_delayed_reference(case
     selector = make(seed)
     plain = made(4, getattr(selector, "beta", None))
     rng, opened, means = np.random.default_rng(seed + 1), [], (0.2, 0.7, 0.5, 0.4)
-    for step in range(900):
-        if step == 450:
+    for step in range(600):
+        if step == 300:
             selector = type(selector).from_dict(json.loads(json.dumps(selector.to_dict())))
             assert selector.open == tuple(sorted(opened, key=lambda episode: episode.number))
         if len(opened) < most and (not opened or rng.random() < 0.55):
@@ -189,10 +191,13 @@ def test_estimates_and_probabilities_are_those_of_a_plain_delayed_reference(case
         x = float(np.clip(means[episode.arm] + rng.normal(0, 0.2), 0, 1))
         selector.tell(episode, x)
         plain.tell(episode.number, x)
-        assert selector.counts.tolist() == [len(plain.counted(i)) for i in range(4)]
+        assert selector.counts.tolist() == [len(plain.told(i)) for i in range(4)]
         assert selector._arms[layout.OPEN].tolist() == [plain.waiting(i) for i in range(4)]
+        if case == "balancing":
+            assert selector._arms[layout.SEEN].tolist() == [len(plain.seen(i)) for i in range(4)]
+            np.testing.assert_allclose(selector._arms[layout.SEEN_TOTAL], [sum(plain.seen(i)) for i in range(4)])
     for mean, i in zip(selector.mean_returns, range(4), strict=True):
-        assert mean == pytest.approx(np.mean(plain.counted(i))) if plain.counted(i) else np.isnan(mean)
+        assert mean == pytest.approx(np.mean(plain.told(i))) if plain.told(i) else np.isnan(mean)
 
 
 @pytest.mark.parametrize("case", ["exp3", "tsallis", "tsallis, weights alone"])
@@ -218,8 +223,8 @@ def test_estimates_are_unbiased_however_late_an_episode_is_told(case):
     np.testing.assert_allclose(expected, wanted, rtol=1e-9)
 
 
-def test_evidence_is_counted_in_the_order_of_asks():
-    """Failures end at once, successes are told ten asks later: told first, they would make a good arm look bad."""
+def test_evidence_is_seen_in_the_order_of_asks():
+    """Failures end at once, successes are told ten asks later: seen first, they would make a good arm look bad."""
     selector = Exp3Transfer(1, 10_000, bounds=UNIT, elimination="anytime", beta=1.0, rng=0)
     rng, late, own = np.random.default_rng(1), [], [[], []]
     for _ in range(4000):
@@ -232,24 +237,52 @@ def test_evidence_is_counted_in_the_order_of_asks():
             late.append((episode, x))
         if len(late) > 10:
             selector.tell(*late.pop(0))
-        counted = selector.counts
         for arm in range(2):
-            assert counted[arm] <= len(own[arm])
-            if counted[arm]:
-                assert selector.mean_returns[arm] == pytest.approx(np.mean(own[arm][: counted[arm]]))
+            seen = int(selector._arms[layout.SEEN, arm])
+            assert selector._arms[layout.SEEN_TOTAL, arm] == sum(own[arm][:seen])
     for told in late:
         selector.tell(*told)
-    assert selector.counts.tolist() == [len(arm) for arm in own]
+    assert selector.counts.tolist() == selector._arms[layout.SEEN].tolist() == [len(arm) for arm in own]
 
 
-def test_an_episode_nobody_tells_holds_back_its_arm_until_it_is_cancelled():
-    selector = TsallisINF(0, bounds=UNIT, rng=0)
-    lost = selector.ask()
-    for _ in range(5):
-        selector.tell(selector.ask(), 1.0)
-    assert (selector.counts.tolist(), selector.n_told, selector.open) == ([0], 5, (lost,))
-    selector.cancel(lost)
-    assert (selector.counts.tolist(), selector.n_told, selector.open) == ([5], 5, ())
+def test_whether_a_source_is_dropped_does_not_depend_on_the_arm_of_an_open_episode():
+    """Evidence waits for it whatever its arm: the estimates of that episode stay unbiased."""
+    for arm in range(3):
+        selector = Exp3Transfer(2, 1000, bounds=UNIT, check_every=1, beta=1.0, rng=0)
+        opened = reference.forced(selector, arm)
+        for _ in range(200):
+            selector.tell(reference.forced(selector, 0), 1.0)
+            selector.tell(reference.forced(selector, 1), 0.0)
+        assert selector.active.all()
+        selector.tell(opened, 0.5)
+        assert selector.active.tolist() == [True, False, True]
+
+
+def test_an_episode_nobody_tells_holds_back_evidence_alone():
+    """And no more: means, counts and the learner's account go on without it."""
+    for lost in (False, True):
+        selector = RegretBalancing(2, bounds=UNIT, rng=0)
+        if lost:
+            selector.ask()
+        for _ in range(3000):
+            episode = selector.ask()
+            selector.tell(episode, 0.5 if episode.arm == 2 else 0.0)
+        assert selector.counts.sum() == 3000
+        assert selector.counts[2] > 2800
+        assert bool(selector._arms[layout.SEEN].sum() == 0) is lost
+    selector.cancel(selector.open[0])
+    assert selector._arms[layout.SEEN].tolist() == selector.counts.tolist()
+
+
+def test_one_bad_return_does_not_send_a_whole_fleet_to_the_learner():
+    """Whatever the open episodes will earn, the learner's are at most kappa sqrt(t) + 1 behind the best mean."""
+    selector = RegretBalancing(1, bounds=UNIT, rng=0)
+    selector.tell(selector.ask(), 0.0)
+    opened = [selector.ask() for _ in range(400)]
+    learner = sum(episode.arm == 1 for episode in opened)
+    for episode in opened:
+        selector.tell(episode, float(episode.arm == 0))
+    assert learner * selector.mean_returns[0] <= selector.kappa * math.sqrt(401) + 1.0
 
 
 def test_a_source_dropped_while_its_episode_is_open_stays_out_when_that_is_told(rng):
@@ -319,6 +352,15 @@ def test_twenty_threads_may_share_a_selector(cls):
         lambda state: state.update(seed=-1),
         lambda state: state["memory"].__setitem__(layout.ASKED, 1.0),
         lambda state: state["arms"][layout.OPEN].__setitem__(0, 7.0),
+        lambda state: state["arms"][layout.ACTIVE].__setitem__(0, -1.0),
+        lambda state: state["arms"][layout.ACTIVE].__setitem__(3, 0.0),
+        lambda state: state["arms"][layout.COUNT].__setitem__(0, -1.0),
+        lambda state: state["arms"][layout.COUNT].__setitem__(0, 0.5),
+        lambda state: state["arms"][layout.LOSS].__setitem__(0, -1e308),
+        lambda state: state["arms"][layout.SEEN].__setitem__(0, 99.0),
+        lambda state: state["memory"].__setitem__(layout.NORMALISER, 1e308),
+        lambda state: state["memory"].__setitem__(layout.ASKED, 1e18),
+        lambda state: state["memory"].__setitem__(layout.EPISODE, 2.5),
     ],
 )
 def test_a_damaged_list_of_open_episodes_is_refused(damage, rng):
@@ -368,8 +410,72 @@ def test_a_guarantee_counts_as_many_at_once_as_there_were(rng):
     for each in (selector, resumed):
         assert each.regret_guarantee() == each.regret_guarantee(at_once=7)
         for wrong in (6, 0, 2.5, "7"):
-            with pytest.raises(InvalidInputError, match=r"exp3-transfer\.regret_guarantee: at_once is "):
+            with pytest.raises(InvalidInputError, match=r"Exp3Transfer\.regret_guarantee: at_once is "):
                 each.regret_guarantee(at_once=wrong)
+
+
+def test_cancelled_episodes_do_not_make_a_guarantee_better():
+    for cls in (Exp3Transfer, RegretBalancing, TsallisINF):
+        told, also = (cls(3, 100, bounds=UNIT, rng=0) for _ in range(2))
+        for _ in range(10):
+            told.tell(told.ask(), 0.5)
+            also.tell(also.ask(), 0.5)
+        for _ in range(5000):
+            also.cancel(also.ask())
+        assert also.regret_guarantee().episodes == told.regret_guarantee().episodes == 100
+        if cls is not RegretBalancing:
+            assert also.regret_guarantee().to_learner >= told.regret_guarantee().to_learner
+
+
+def test_cancelling_many_takes_time_in_proportion():
+    selector = TsallisINF(0, bounds=UNIT, rng=0)
+    opened = [selector.ask() for _ in range(30_000)]
+    for episode in reversed(opened[1:]):  # each a search of the whole list, if it were one
+        selector.cancel(episode)
+    assert selector.open == (opened[0],)
+    selector.tell(opened[0], 1.0)
+    assert selector._asked.entries() == []
+
+
+def ask_in_a_child(selector, answers):
+    answers.put(selector.ask().arm)
+
+
+def test_a_fork_while_another_thread_holds_the_lock_does_not_hang():
+    from pastmaster.reuse import selector as module
+
+    made, context = TsallisINF(3, bounds=UNIT, rng=0), multiprocessing.get_context("fork")
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with module.LOCK:
+            held.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    answers = context.SimpleQueue()
+    child = context.Process(target=ask_in_a_child, args=(made, answers))
+    child.start()
+    child.join(60)
+    over.set()
+    thread.join()
+    assert child.exitcode == 0
+    assert answers.get() in range(4)
+
+
+def test_copies_are_whole_and_share_nothing(rng):
+    selector = RegretBalancing(3, bounds=UNIT, rng=rng)
+    opened = [selector.ask() for _ in range(6)]
+    selector.tell(opened[3], 0.5)
+    state = selector.to_dict()
+    for copied in (copy.copy(selector), copy.deepcopy(selector), pickle.loads(pickle.dumps(selector))):
+        assert copied.to_dict() == state
+        copied.tell(opened[0], 1.0)
+        copied.cancel(opened[1])
+        copied.ask()
+        assert selector.to_dict() == state
 
 
 def adversary(T, n_arms, rng):
@@ -401,11 +507,13 @@ def test_the_loss_with_delays_stays_below_what_is_proven(kind, seed):
 
 @pytest.mark.parametrize("most", [2, 20])
 def test_the_learners_account_is_never_overdrawn_however_late_it_is_told(most, seed):
-    """Its own episodes, open ones counted as worth nothing, are at most kappa sqrt(t) + 1 behind at each ask."""
+    """Its own episodes, open ones as worth nothing and a source's as worth 1, are at most kappa sqrt(t) + 1 behind."""
     rng = np.random.default_rng(seed)
     selector, own, opened, means = RegretBalancing(2, bounds=UNIT, rng=seed), [], [], (0.9, 0.3, 0.1)
     for t in range(1, 1500):
-        best = np.nanmax([*selector.mean_returns[:2], 0.0]) if selector.counts[:2].any() else 0.0
+        still = np.bincount([one.arm for one in opened], minlength=3)
+        hoped = [(np.nan_to_num(selector.mean_returns[i]) * selector.counts[i] + still[i]) for i in range(2)]
+        best = max(total / max(1, selector.counts[i] + still[i]) for i, total in enumerate(hoped))
         episode = selector.ask()
         opened.append(episode)
         if episode.arm == 2:
@@ -416,6 +524,28 @@ def test_the_learners_account_is_never_overdrawn_however_late_it_is_told(most, s
             late = opened.pop(int(rng.integers(most)))
             selector.tell(late, float(rng.random() < means[late.arm]))
     assert own
+
+
+@pytest.mark.parametrize(
+    ("row", "values"),
+    [
+        (layout.ACTIVE, [0.0, 1.0, 1.0, 1.0]),  # out of play, but with its weight
+        (layout.WEIGHT, [0.0] * 4),
+        (layout.LOG_WEIGHT, [1e9, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(row, values):
+    state = Exp3Transfer(3, 100, bounds=UNIT, rng=0).to_dict()
+    state["arms"][row] = values
+    with pytest.raises(InvalidInputError, match=r"Exp3Transfer\.from_dict: its numbers do not fit one another"):
+        Exp3Transfer.from_dict(state)
+
+
+def test_a_return_that_no_mean_can_hold_is_refused():
+    selector = ProbabilisticPolicyReuse(1, rng=0)
+    for value in (1e308, -1e101, True):
+        with pytest.raises(InvalidInputError, match=r"ProbabilisticPolicyReuse\.tell: value is"):
+            selector.tell(selector.ask(), value)
 
 
 def test_an_episode_is_a_pair_that_reads_well():

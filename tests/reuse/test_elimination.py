@@ -14,7 +14,16 @@ from pastmaster.reuse import _elimination_kernels as evidence, _layout as layout
 
 RUNS = 1000
 ELIMINATING = [Exp3Transfer, TsallisINF, RegretBalancing]
-EVIDENCE = [layout.COUNT, layout.TOTAL, layout.DEVIATION, layout.SLOPE, layout.WEIGHTED, layout.CHARGE]
+EVIDENCE = [
+    layout.COUNT,
+    layout.TOTAL,
+    layout.SEEN,
+    layout.SEEN_TOTAL,
+    layout.DEVIATION,
+    layout.SLOPE,
+    layout.WEIGHTED,
+    layout.CHARGE,
+]
 BERNOULLI, UNIFORM, RARE = 0, 1, 2
 NOBODY = np.empty(0)
 
@@ -59,8 +68,8 @@ def misses(kind, mean, log_level, n, runs, shrink, rng):
         for _ in range(n):
             x = payoff(kind, mean, rng)
             evidence.extend_confidence(arms, 0, x, log_level)
-            arms[layout.COUNT, 0] += 1.0
-            arms[layout.TOTAL, 0] += x
+            arms[layout.SEEN, 0] += 1.0
+            arms[layout.SEEN_TOTAL, 0] += x
             low, high = ends(arms, 0, log_level, shrink)
             low_fails |= low > mean
             high_fails |= high < mean
@@ -77,8 +86,8 @@ def test_the_confidence_sequence_is_the_published_one(rng, log_level):
         for _ in range(200):
             payoffs.append(payoff(int(rng.integers(3)) if mean > 0.1 else BERNOULLI, mean, rng))
             evidence.extend_confidence(arms, 1, payoffs[-1], log_level)
-            arms[layout.COUNT, 1] += 1.0
-            arms[layout.TOTAL, 1] += payoffs[-1]
+            arms[layout.SEEN, 1] += 1.0
+            arms[layout.SEEN_TOTAL, 1] += payoffs[-1]
             wanted = reference.confidence_ends(payoffs, log_level)
             np.testing.assert_allclose(ends(arms, 1, log_level, 1.0), wanted, rtol=1e-10)
             at_most_1.add(wanted[1] == 1.0)
@@ -93,8 +102,8 @@ def test_nothing_is_ruled_out_before_the_first_payoff_and_at_level_0(rng, log_le
     assert ends(arms, 0, log_level, 1.0) == (0.0, 1.0) == reference.confidence_ends([], log_level)
     for x in (0.2, 0.3):
         evidence.extend_confidence(arms, 0, x, log_level)
-        arms[layout.COUNT, 0] += 1.0
-        arms[layout.TOTAL, 0] += x
+        arms[layout.SEEN, 0] += 1.0
+        arms[layout.SEEN_TOTAL, 0] += x
     low, high = ends(arms, 0, log_level, 1.0)
     assert (low, high) == pytest.approx(reference.confidence_ends([0.2, 0.3], log_level), rel=1e-12)
     assert low <= 0.0 < 0.3 < high <= 1.0
@@ -133,10 +142,10 @@ def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
             continue
         highest = -np.inf
         for j in range(c):
-            if arms[layout.COUNT, j] > 0.0:
+            if arms[layout.SEEN, j] > 0.0:
                 highest = max(highest, ends(arms, j, log_level, shrink)[0])
         for k in range(c):
-            if arms[layout.COUNT, k] > 0.0 and highest > ends(arms, k, log_level, shrink)[1]:
+            if arms[layout.SEEN, k] > 0.0 and highest > ends(arms, k, log_level, shrink)[1]:
                 arms[layout.DROPPED, k] = 1.0
 
 
@@ -244,8 +253,8 @@ def test_a_source_not_yet_played_is_not_dropped_and_drops_nobody(rng, eliminatio
         for _ in range(2000):
             x = payoff(BERNOULLI, (0.9, 0.5, 0.1)[i], rng)
             evidence.extend_confidence(selector._arms, i, x, log_level)
-            selector._arms[layout.COUNT, i] += 1.0
-            selector._arms[layout.TOTAL, i] += x
+            selector._arms[[layout.COUNT, layout.SEEN], i] += 1.0
+            selector._arms[[layout.TOTAL, layout.SEEN_TOTAL], i] += x
     selector.tell(reference.forced(selector, 3), 0.5)
     worse = max({0, 1, 2} - {unplayed})
     assert selector.active.tolist() == [i != worse for i in range(4)]

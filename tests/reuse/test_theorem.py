@@ -289,6 +289,7 @@ def frozen_selector(kind, task, rng):
         selector._arms[layout.LOSS, :C] = [0.0, 6.0, 3.0, 2.0]
         selector._arms[layout.COUNT] = [3.0, 40.0, 57.0, 0.0, 25.0]  # one source has no mean loss of its own yet
         selector._arms[layout.TOTAL] = [2.5, 4.0, 30.0, 0.0, 0.0]
+        selector._arms[[layout.SEEN, layout.SEEN_TOTAL]] = selector._arms[[layout.COUNT, layout.TOTAL]]
         selector._memory[layout.EPISODE] = 125.0
         selector._arms[layout.SLOPE] = 1.0
     else:

@@ -9,6 +9,7 @@ import pytest
 
 from pastmaster import Episode, Exp3Transfer, InvalidInputError, ProbabilisticPolicyReuse, RegretBalancing, TsallisINF
 from pastmaster.errors import ContractError, PastmasterError
+from pastmaster.reuse import _layout as layout
 from pastmaster.testing import check_selector
 
 OURS = {
@@ -170,7 +171,8 @@ class Unpending(Exp3Transfer):
 
     def to_dict(self):
         state = super().to_dict()
-        return state | {"open": [], "arms": [*state["arms"][:-1], [0.0] * len(self.counts)]}
+        state["arms"][layout.OPEN] = [0.0] * len(self.counts)
+        return state | {"open": []}
 
 
 class OneNumber(Exp3Transfer):

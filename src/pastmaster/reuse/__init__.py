@@ -1,5 +1,6 @@
 """Policy reuse on a new task: selectors, the learner, and the episode engine."""
 
+from pastmaster.reuse.asked import Episode
 from pastmaster.reuse.defaults import RECOMMENDED
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
 from pastmaster.reuse.fixed_policy import FixedPolicy
@@ -11,7 +12,6 @@ from pastmaster.reuse.q_learning import QLearner, QLearning, decay
 from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TransferRun, plot_curves
 from pastmaster.reuse.sb3_learner import SB3Learning
-from pastmaster.reuse.selector import Episode
 from pastmaster.reuse.trial import SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 

@@ -1,5 +1,8 @@
 """The evidence of own episodes about a source: its mean, its confidence sequence, and whether another source beats it.
 
+Sources are compared by ``SEEN`` and ``SEEN_TOTAL``, episodes in the order of their asks: whether a source is dropped
+while an episode is open then depends on episodes asked for before that one alone.
+
 ``at`` names the rows of ``arms`` (see ``_layout``).
 """
 
@@ -21,24 +24,31 @@ def mean_payoff(arms, i):
 
 @inlined
 def known(arms, i):
-    """Whether a source is in play and has episodes of its own."""
-    return arms[at.ACTIVE, i] != 0.0 and arms[at.COUNT, i] > 0.0
+    """Whether a source is in play and episodes of its own were seen."""
+    return arms[at.ACTIVE, i] != 0.0 and arms[at.SEEN, i] > 0.0
 
 
 @kernel
 def leading_mean(arms):
-    """The largest mean payoff measured among the sources in play, 0 before the first."""
+    """The largest mean payoff among the sources in play, 0 before the first; open episodes count as the greatest."""
     best = 0.0
     for i in range(arms.shape[1] - 1):
-        if known(arms, i):
-            best = max(best, mean_payoff(arms, i))
+        n = arms[at.COUNT, i] + arms[at.OPEN, i]
+        if arms[at.ACTIVE, i] != 0.0 and n > 0.0:
+            best = max(best, (arms[at.TOTAL, i] + arms[at.OPEN, i]) / n)
     return best
+
+
+@inlined
+def seen_mean(arms, i):
+    """The mean payoff of the episodes seen of a source."""
+    return arms[at.SEEN_TOTAL, i] / arms[at.SEEN, i]
 
 
 @kernel
 def payoff_variance(arms, i):
     """The variance of a source's payoffs as estimated so far, starting from 1/4."""
-    return (0.25 + arms[at.DEVIATION, i]) / (arms[at.COUNT, i] + 1.0)
+    return (0.25 + arms[at.DEVIATION, i]) / (arms[at.SEEN, i] + 1.0)
 
 
 @kernel
@@ -53,13 +63,13 @@ def confidence_ends(arms, i, log_level):
 @kernel
 def extend_confidence(arms, i, x, log_level):
     """One more payoff of source i in its confidence sequence (see ``Exp3Transfer``)."""
-    n, variance = arms[at.COUNT, i], payoff_variance(arms, i)
+    n, variance = arms[at.SEEN, i], payoff_variance(arms, i)
     slope = min(math.sqrt(2.0 * log_level / (variance * (n + 1.0) * math.log(n + 2.0))), LARGEST_LAMBDA)
     arms[at.SLOPE, i] += slope
     arms[at.WEIGHTED, i] += slope * x
-    surprise = x - (0.5 + arms[at.TOTAL, i]) / (n + 1.0)
+    surprise = x - (0.5 + arms[at.SEEN_TOTAL, i]) / (n + 1.0)
     arms[at.CHARGE, i] += surprise * surprise * (-math.log(1.0 - slope) - slope)
-    error = x - (0.5 + arms[at.TOTAL, i] + x) / (n + 2.0)
+    error = x - (0.5 + arms[at.SEEN_TOTAL, i] + x) / (n + 2.0)
     arms[at.DEVIATION, i] += error * error
 
 
@@ -71,7 +81,7 @@ def eliminate(arms, settings, t):
         return False
     anytime, dropped = settings[at.ELIMINATION] == at.ANYTIME, False
     level = math.log((1.0 if anytime else 2.0) * c / settings[at.DELTA])
-    best = leading_low_end(arms, level) if anytime else leading_mean(arms)
+    best = leading_low_end(arms, level) if anytime else leading_seen_mean(arms)
     for k in range(c):
         if known(arms, k):
             # a low end is never above its own high end
@@ -80,6 +90,16 @@ def eliminate(arms, settings, t):
                 arms[at.ACTIVE, k], arms[at.DROPPED, k] = 0.0, t
                 dropped = True
     return dropped
+
+
+@kernel
+def leading_seen_mean(arms):
+    """The largest mean payoff seen among the sources in play."""
+    best = 0.0
+    for i in range(arms.shape[1] - 1):
+        if known(arms, i):
+            best = max(best, seen_mean(arms, i))
+    return best
 
 
 @kernel
@@ -95,12 +115,12 @@ def leading_low_end(arms, level):
 @kernel
 def beaten(arms, k, best, level, t):
     """Whether some source in play when the check began beats k by the paper's test; ``best`` is the largest mean."""
-    mean = mean_payoff(arms, k)
-    if not 0.5 * (best - mean) > math.sqrt(level / (2.0 * arms[at.COUNT, k])):
+    mean = seen_mean(arms, k)
+    if not 0.5 * (best - mean) > math.sqrt(level / (2.0 * arms[at.SEEN, k])):
         return False  # not even the largest mean is far enough above
     for j in range(arms.shape[1] - 1):
-        if (arms[at.ACTIVE, j] != 0.0 or arms[at.DROPPED, j] == t) and arms[at.COUNT, j] > 0.0:
-            half = 0.5 * (mean_payoff(arms, j) - mean)
-            if half > math.sqrt(level / (2.0 * min(arms[at.COUNT, j], arms[at.COUNT, k]))):
+        if (arms[at.ACTIVE, j] != 0.0 or arms[at.DROPPED, j] == t) and arms[at.SEEN, j] > 0.0:
+            half = 0.5 * (seen_mean(arms, j) - mean)
+            if half > math.sqrt(level / (2.0 * min(arms[at.SEEN, j], arms[at.SEEN, k]))):
                 return True
     return False

@@ -6,8 +6,8 @@ same place, that place has a name for each of them.
 
 # rows of ``arms``, one column to an arm
 ACTIVE = 0  # 1 while the arm may be chosen
-COUNT = 1  # own episodes, counted in the order in which they were asked for
-TOTAL = 2  # payoffs of own episodes, summed
+COUNT = 1  # own episodes told
+TOTAL = 2  # their payoffs, summed
 LOG_WEIGHT = 3  # EXP-3
 LOSS = 3  # Tsallis-INF and regret balancing: the estimated loss, summed over episodes
 MEAN_RETURN = 3  # policy reuse
@@ -18,8 +18,11 @@ DEVIATION = 7  # confidence sequence: sum of (x_n - mean_n)^2
 SLOPE = 8  # confidence sequence: sum of lambda_n
 WEIGHTED = 9  # confidence sequence: sum of lambda_n x_n
 CHARGE = 10  # confidence sequence: sum of (x_n - mean_{n-1})^2 (-ln(1 - lambda_n) - lambda_n)
-OPEN = 11  # episodes asked for, neither counted nor cancelled
-N_ROWS = 12
+OPEN = 11  # episodes asked for, neither told nor cancelled
+SEEN = 12  # evidence: own episodes, in the order of all asks up to the first that is open
+SEEN_TOTAL = 13  # evidence: their payoffs, summed
+N_ROWS = 14
+FORMER_ROWS = 11  # in files from when one episode could be open
 
 # places in ``memory``
 EPISODE = 0  # episodes told

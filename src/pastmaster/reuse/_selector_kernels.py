@@ -43,24 +43,27 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
     x = payoff(memory, settings, rule, episode_return)
     t = 0.0 if rule == at.EXP3 else clock(arms, memory, settings)  # which EXP-3 does not need
     learn(arms, memory, settings, rule, arm, t, x, likelihood)
-    count(arms, settings, rule, arm, x)
+    count(arms, rule, arm, x)
+    see(arms, settings, arm, x)
     review(arms, memory, settings, rule)
     return True
 
 
 @kernel
 def ask(arms, memory, settings, u):
-    """``choose``, and the ``clock`` at that ask."""
+    """``choose`` an arm, which then has an open episode, and the ``clock`` at that ask."""
     arm = choose(arms, memory, settings, u)
-    return arm, clock(arms, memory, settings)
+    t = clock(arms, memory, settings)
+    arms[at.OPEN, arm] += 1.0
+    return arm, t
 
 
 @kernel
-def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, alone):
-    """Learn from an episode asked for with these probabilities at this ``clock``; returns its payoff, NaN if refused.
+def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, seen):
+    """Learn from an open episode asked for with these probabilities at this ``clock``; returns its payoff.
 
-    ``alone``: no other episode of the arm waits to be counted before or after it. Otherwise the payoffs that can now be
-    counted are still to be passed to ``add_evidence``.
+    It is NaN, and nothing changed, if the return is refused. ``seen``: no other episode is open or waits; otherwise the
+    payoffs that can now be seen are still to be passed to ``catch_up``.
     """
     rule = settings[at.RULE]
     if refused(settings, rule, episode_return):
@@ -68,24 +71,23 @@ def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, al
     x = payoff(memory, settings, rule, episode_return)
     for i in range(len(chances)):
         arms[at.PROBABILITY, i] = chances[i]
+    arms[at.OPEN, arm] -= 1.0
     if rule != at.EXP3 or arms[at.ACTIVE, arm] != 0.0 or len(likelihood) > 0:  # or it was dropped since its ask
         learn(arms, memory, settings, rule, arm, t, x, likelihood)
-    if alone:
-        arms[at.OPEN, arm] -= 1.0
-        count(arms, settings, rule, arm, x)
+    count(arms, rule, arm, x)
+    if seen:
+        see(arms, settings, arm, x)
         review(arms, memory, settings, rule)
     return x
 
 
 @kernel
-def add_evidence(arms, memory, settings, arm, payoffs, told):
-    """Count payoffs of one arm, in the order of their asks, and review if an episode was told."""
-    rule = settings[at.RULE]
-    for x in payoffs:
-        arms[at.OPEN, arm] -= 1.0
-        count(arms, settings, rule, arm, x)
+def catch_up(arms, memory, settings, who, payoffs, told):
+    """See payoffs in the order of their asks, and review if an episode was told."""
+    for k in range(len(who)):
+        see(arms, settings, who[k], payoffs[k])
     if told:
-        review(arms, memory, settings, rule)
+        review(arms, memory, settings, settings[at.RULE])
 
 
 @inlined
@@ -125,15 +127,23 @@ def learn(arms, memory, settings, rule, arm, t, x, likelihood):
 
 
 @inlined
-def count(arms, settings, rule, arm, x):
-    """Count a payoff as evidence about the arm; an arm's payoffs are counted in the order of their asks."""
-    if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
-        evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
+def count(arms, rule, arm, x):
+    """Count a payoff that was told."""
     if rule == at.POLICY_REUSE:
         n = arms[at.COUNT, arm]
         arms[at.MEAN_RETURN, arm] = (arms[at.MEAN_RETURN, arm] * n + x) / (n + 1.0)
     arms[at.COUNT, arm] += 1.0
     arms[at.TOTAL, arm] += x
+
+
+@inlined
+def see(arms, settings, arm, x):
+    """Take a payoff as evidence about the arm; payoffs are seen in the order of their asks."""
+    if settings[at.ELIMINATION] != at.NEVER:
+        if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
+            evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
+        arms[at.SEEN, arm] += 1.0
+        arms[at.SEEN_TOTAL, arm] += x
 
 
 @inlined
@@ -222,6 +232,19 @@ def shift_weights(arms, memory):
         arms[at.WEIGHT, i] = math.exp(arms[at.LOG_WEIGHT, i] - memory[at.SHIFT]) if in_play else 0.0
 
 
+@kernel
+def weights_fit(arms, memory):
+    """Whether the weights are those that the log-weights give, as they are after each episode."""
+    for i in range(arms.shape[1]):
+        in_play = arms[at.ACTIVE, i] != 0.0
+        high = arms[at.LOG_WEIGHT, i] > memory[at.SHIFT] + SHIFT_LIMIT
+        if in_play and (high or arms[at.WEIGHT, i] != math.exp(arms[at.LOG_WEIGHT, i] - memory[at.SHIFT])):
+            return False
+        if not in_play and arms[at.WEIGHT, i] != 0.0:
+            return False
+    return True
+
+
 # Tsallis-INF, and regret balancing, which has it choose among the sources
 
 
@@ -290,17 +313,13 @@ def sources_asked(arms):
 def weigh_balancing(arms, memory, settings):
     """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources.
 
-    Its open episodes are taken to earn the least return. A source whose first episode is open is taken to earn the
-    greatest.
+    Open episodes are taken to earn the least return if they are the learner's, and the greatest if they are a source's.
     """
     c = arms.shape[1] - 1
     t = memory[at.ASKED] + 1.0
     others = sources_asked(arms)
     owed = others < settings[at.FLOOR] * math.pow(c * t * t, 1.0 / 3.0)
     best = evidence.leading_mean(arms)
-    for i in range(c):
-        if arms[at.OPEN, i] > 0.0 and arms[at.COUNT, i] == 0.0:
-            best = 1.0
     shortfall = (arms[at.COUNT, c] + arms[at.OPEN, c]) * best - arms[at.TOTAL, c]
     learner = c == 0 or (not owed and shortfall <= settings[at.KAPPA] * math.sqrt(t))
     if learner:

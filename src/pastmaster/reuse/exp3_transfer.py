@@ -86,8 +86,8 @@ class Exp3Transfer(Selector):
         clip: bool = False,
         rng: Rng = None,
     ) -> None:
-        whole(self.name, "episodes", episodes, at_least=1)
-        beta = None if beta is None else within(self.name, "beta", beta, 0.0, 1.0)
+        whole(type(self).__name__, "episodes", episodes, at_least=1)
+        beta = None if beta is None else within(type(self).__name__, "beta", beta, 0.0, 1.0)
         super().__init__(
             rng, n_sources=n_sources, episodes=episodes, bounds=bounds, delta=delta, check_every=check_every,
             elimination=elimination, beta=beta, clip=clip,

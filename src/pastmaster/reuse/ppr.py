@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from pastmaster.checks import within
+from pastmaster.checks import whole, within
 from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
@@ -63,10 +63,11 @@ class ProbabilisticPolicyReuse(Selector):
         temperature_step: float = 0.05,
         rng: Rng = None,
     ) -> None:
-        psi, upsilon = within(self.name, "psi", psi, 0.0, 1.0), within(self.name, "upsilon", upsilon, 0.0, 1.0)
+        caller = type(self).__name__
+        psi, upsilon = within(caller, "psi", psi, 0.0, 1.0), within(caller, "upsilon", upsilon, 0.0, 1.0)
         self.reuse = (psi, upsilon)
-        self.temperature = within(self.name, "temperature", temperature, 0.0, 1e100)
-        self.temperature_step = within(self.name, "temperature_step", temperature_step, 0.0, 1e100)
+        self.temperature = within(caller, "temperature", temperature, 0.0, 1e100)
+        self.temperature_step = within(caller, "temperature_step", temperature_step, 0.0, 1e100)
         super().__init__(
             rng, n_sources=n_sources, episodes=episodes, psi=psi, upsilon=upsilon, temperature=self.temperature,
             temperature_step=self.temperature_step,
@@ -75,4 +76,6 @@ class ProbabilisticPolicyReuse(Selector):
 
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return that nothing is proven."""
+        if at_once is not None:
+            whole(f"{type(self).__name__}.regret_guarantee", "at_once", at_once, at_least=1)
         return RegretGuarantee(max(self.n_told, 1), None, None, None, "Nothing is proven.")

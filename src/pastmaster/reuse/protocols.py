@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.reuse._selector_kernels import outside
-from pastmaster.reuse.selector import Episode, Selector
+from pastmaster.reuse.asked import Episode
+from pastmaster.reuse.selector import Selector
 from pastmaster.values import Bounds
 
 Space = gym.Space[Any]

@@ -14,9 +14,8 @@ vary.
 
 So that no good source is overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
 
-While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and a
-source whose first episode is open to earn the greatest. So the learner never spends more than that, however late it is
-told.
+While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and those
+of the sources the greatest. So whatever they will earn, the learner does not spend more than that.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ class RegretBalancing(Selector):
         clip: bool = False,
         rng: Rng = None,
     ) -> None:
-        self.kappa = within(self.name, "kappa", kappa, 0.0, math.inf)
-        self.floor = within(self.name, "floor", floor, 0.0, math.inf)
-        within(self.name, "delta", delta, 1e-300, 1.0)
+        self.kappa = within(type(self).__name__, "kappa", kappa, 0.0, math.inf)
+        self.floor = within(type(self).__name__, "floor", floor, 0.0, math.inf)
+        within(type(self).__name__, "delta", delta, 1e-300, 1.0)
         super().__init__(
             rng, n_sources=n_sources, episodes=episodes, bounds=bounds, kappa=self.kappa, floor=self.floor, delta=delta,
             check_every=check_every, clip=clip,
@@ -89,14 +88,16 @@ class RegretBalancing(Selector):
             The most episodes that are ever open at once; by default as many as there were so far, 1 at least.
         """
         (episodes, at_once), span = self._guaranteed(at_once), self.bounds.span
-        behind = span * min(1.0, (self.kappa * math.sqrt(episodes) + 1.0) / episodes)
-        due = self.floor * (self.n_sources * episodes**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
+        asked = max(episodes, self.n_asked)
+        behind = span * min(1.0, (self.kappa * math.sqrt(asked) + 1.0) / episodes)
+        due = self.floor * (self.n_sources * asked**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
         owed = span * min(1.0, due / episodes)
         alone = ", if never\n  more than one of its own episodes is open at once" if at_once > 1 else ""
+        told = " and the episodes open then had been told" if at_once > 1 else ""
         statement = (
-            f"Over {episodes:,} episodes, per episode:\n"
+            f"Over {episodes:,} episode{'s' * (episodes != 1)}, per episode:\n"
             f"  the learner's own episodes earn, together, at most {behind:.4g} less than the best measured mean of a\n"
-            "  source, as it stood when the learner last ran;\n"
+            f"  source, as it stood when the learner last ran{told};\n"
             "  if the learner's shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the\n"
             f"  mean return is, in expectation, at most {owed:.4g} below that of the same learner run alone{alone}.\n"
             "No bound against the best source's true value is proven."

@@ -5,21 +5,20 @@ no task: anything that runs an episode (a simulator, a robot, a website) can be 
 number of threads.
 
 Any number of episodes may be open at once. An episode keeps the probabilities and the learning rate of its ask: its
-return is weighed by them whenever it is told, which leaves every estimate unbiased. As *evidence* (means, confidence
-sequences) an arm's returns are counted in the order of their asks, so that quick episodes, which are often the failed
-ones, are not counted before slow ones. ``docs/guarantees.md`` has what delay costs, and proves it.
+return is weighed by them whenever it is told, which leaves every estimate unbiased. As *evidence* for elimination,
+returns are seen in the order of all asks, up to the first episode that is still open: quick episodes, which are often
+the failed ones, are not seen before slow ones. ``docs/guarantees.md`` has what delay costs, and proves it.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,49 +28,25 @@ from pastmaster.checks import chosen, flag, is_finite, is_whole, optional_whole,
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
+from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.values.bounds import checked_bounds
 
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
 NOBODY = np.empty(0)
+LARGEST = 1e100  # the largest return, in size, where there are no bounds
 LOCK = threading.RLock()
 """Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
 
 
-class Episode(NamedTuple):
-    """An episode that a selector asks for.
-
-    Attributes
-    ----------
-    arm : int
-        Who is to run it: a source, or ``n_sources`` for the learner.
-    number : int
-        The number of the ask, counted from 0.
-
-    Examples
-    --------
-    >>> from pastmaster import TsallisINF
-    >>> selector = TsallisINF(3, bounds=(0, 1), rng=0)
-    >>> first, second = selector.ask(), selector.ask()
-    >>> selector.tell(second, 0.5)
-    >>> selector.cancel(first)
-    >>> first
-    Episode(arm=2, number=0)
-    """
-
-    arm: int
-    number: int
+def _fresh_lock() -> None:
+    """In a forked child the lock may be held by a thread that is not there."""
+    global LOCK
+    LOCK = threading.RLock()
 
 
-@dataclass(slots=True)
-class Asked:
-    """An episode asked for and not yet counted: as the selector stood at the ask, and its payoff once it is told."""
-
-    arm: int
-    time: float
-    chances: FloatArray
-    payoff: float | None = None
+os.register_at_fork(after_in_child=_fresh_lock)
 
 
 class Selector(ABC):
@@ -86,7 +61,7 @@ class Selector(ABC):
 
     def __init__(self, rng: Rng, **arguments: Any) -> None:
         """Check what all selectors take; ``arguments`` are the constructor's, in the order they are written in."""
-        name, given = self.name, {**self.fixed, **arguments}
+        name, given = type(self).__name__, {**self.fixed, **arguments}
         self.n_sources = whole(name, "n_sources", given["n_sources"], at_least=0)
         self.episodes = optional_whole(name, "episodes", given["episodes"])
         self.bounds = checked_bounds(name, given["bounds"])
@@ -106,9 +81,7 @@ class Selector(ABC):
         self._arms[at.DROPPED] = -1.0
         self._memory = np.zeros(at.N_MEMORY)
         self._memory[at.NEXT_CHECK] = check_every
-        self._asked: dict[int, Asked] = {}  # by number, in the order of their asks
-        self._queues: list[deque[int]] = [deque() for _ in range(self.n_sources + 1)]  # the same numbers by arm
-        self._n_open, self._most_open = 0, 1
+        self._asked = AskedEpisodes()
         self._settings = np.zeros(at.N_SETTINGS)
         (lower, upper), slack = self.bounds, kernels.rounding(*self.bounds)
         self._settings[[at.RULE, at.LOWER, at.UPPER]] = self.rule, lower, upper
@@ -121,8 +94,7 @@ class Selector(ABC):
         with LOCK:
             number = self.n_asked
             arm, time = kernels.ask(self._arms, self._memory, self._settings, self._rng.random())
-            self._keep(number, Asked(arm, time, self._arms[at.PROBABILITY].copy()))
-            self._most_open = max(self._most_open, self._n_open)
+            self._asked.add(number, Asked(arm, time, self._arms[at.PROBABILITY].copy()))
             return Episode(arm, number)
 
     def tell(self, episode: Episode, value: float, likelihood: npt.ArrayLike | None = None) -> None:
@@ -143,33 +115,30 @@ class Selector(ABC):
         """
         with LOCK:
             asked = self._opened("tell", episode)
-            if not is_finite(value):
-                raise InvalidInputError(f"{self.name}.tell: the return is {value!r}, must be a finite number")
+            self._check_value(value)
             shares = NOBODY if likelihood is None else self._checked_likelihood(asked, likelihood)
-            queue = self._queues[asked.arm]
+            at_once = not self._asked.is_only()
             payoff = kernels.take(
                 self._arms, self._memory, self._settings, asked.arm, asked.time, asked.chances, float(value), shares,
-                len(queue) == 1,
+                not at_once,
             )  # fmt: skip
             if math.isnan(payoff):
                 raise InvalidInputError(
-                    f"{self.name}.tell: the return of arm {asked.arm} is {value:.6g}, must be within the bounds "
+                    f"{type(self).__name__}.tell: value is {value:.6g} for arm {asked.arm}, must be within the bounds "
                     f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
                 )
-            self._n_open -= 1
-            if len(queue) == 1:
-                queue.clear()
-                del self._asked[episode.number]
+            if at_once:
+                seen = self._asked.tell(episode.number, payoff)
+                kernels.catch_up(self._arms, self._memory, self._settings, *seen, True)
             else:
-                asked.payoff = payoff
-                self._count(asked.arm, told=True)
+                self._asked.clear()
 
     def cancel(self, episode: Episode) -> None:
         """Forget an open episode that will never be told.
 
-        What is proven holds if the reason has nothing to do with the return. An episode that broke off because its arm
-        did badly should be told a bad return instead. Until it is cancelled, an episode that nobody tells keeps later
-        ones of the same arm from being counted.
+        What is proven holds if the reason has nothing to do with the arm or the return. An episode that broke off
+        because its arm did badly should be told a bad return instead. Cancel what will never be told: while an episode
+        is open, no later one is evidence for dropping a source.
 
         Raises
         ------
@@ -178,17 +147,15 @@ class Selector(ABC):
         """
         with LOCK:
             asked = self._opened("cancel", episode)
-            self._n_open -= 1
-            del self._asked[episode.number]
-            self._queues[asked.arm].remove(episode.number)
             self._arms[at.OPEN, asked.arm] -= 1.0
-            self._count(asked.arm, told=False)
+            seen = self._asked.cancel(episode.number)
+            kernels.catch_up(self._arms, self._memory, self._settings, *seen, False)
 
     @property
     def open(self) -> tuple[Episode, ...]:
         """The episodes asked for, and neither told nor cancelled, in the order of their asks."""
         with LOCK:
-            return tuple(Episode(asked.arm, n) for n, asked in self._asked.items() if asked.payoff is None)
+            return tuple(self._asked.open)
 
     @property
     def probabilities(self) -> FloatArray:
@@ -210,7 +177,7 @@ class Selector(ABC):
 
     @property
     def counts(self) -> LongArray:
-        """Each arm's own episodes [c + 1]; one that is told waits for those of its arm that were asked for before."""
+        """Each arm's own episodes told [c + 1]."""
         return np.asarray(self._arms[at.COUNT], np.int64)
 
     @property
@@ -258,21 +225,23 @@ class Selector(ABC):
         """
 
     def _guaranteed(self, at_once: int | None) -> tuple[int, int]:
-        """The number of episodes that a guarantee is about, as declared or as asked for; and the most at once."""
-        caller = f"{self.name}.regret_guarantee"
-        episodes = max(self.episodes or 0, self.n_asked)
+        """The number of episodes that a guarantee is about, as declared or as there were; and the most at once."""
+        caller = f"{type(self).__name__}.regret_guarantee"
+        most = self._asked.most_open
+        at_once = most if at_once is None else whole(caller, "at_once", at_once, at_least=most)
+        episodes = max(self.episodes or 0, self.n_told + self._asked.n_open)
         if episodes == 0:
             raise InvalidInputError(f"{caller}: episodes is None, must be given, or some be told")
-        if at_once is None:
-            return episodes, self._most_open
-        return episodes, whole(caller, "at_once", at_once, at_least=self._most_open)
+        return episodes, at_once
 
     def _bandit_guarantee(self, episodes: int, at_once: int, regret: float, delay: float) -> RegretGuarantee:
         """The guarantee of a bandit over sources and learner that loses so many payoffs per episode to any arm.
 
         They are ``regret``, and ``delay`` because of episodes that are open at once.
         """
-        about = f"Over {episodes:,} episodes" + (f", at most {at_once} open at once" if at_once > 1 else "")
+        about = f"Over {episodes:,} episode{'s' * (episodes != 1)}" + (
+            f", at most {at_once} open at once" if at_once > 1 else ""
+        )
         span, charge = self.bounds.span, self.delta * self.bounds.span
         bound = span * min(1.0, regret + delay)
         charged = min(span, bound + charge)
@@ -282,6 +251,8 @@ class Selector(ABC):
             "anytime": (charged, f"at most {charged:.4g} below the value of the best source ({wrongly})."),
             "paper": (None, "below the value of the sources by an amount not proven: the paper's test exceeds delta."),
         }[self.elimination]
+        if bound >= span:
+            about = f"This says nothing: the bound is the whole span. {about}"
         lines = [
             f"{about}, in expectation, the mean return per episode is",
             f"  at most {bound:.4g} below what the learner would have earned with what it had learned by each episode;",
@@ -296,11 +267,10 @@ class Selector(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain JSON values; ``from_dict`` continues from it, bit for bit."""
         with LOCK:
-            opened = [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._asked.items()]
             return {
                 "selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng),
-                "arms": self._arms.tolist(), "memory": self._memory.tolist(), "open": opened,
-                "most_open": self._most_open, "seed": self.seed,
+                "arms": self._arms.tolist(), "memory": self._memory.tolist(),
+                "open": self._asked.entries(), "most_open": self._asked.most_open, "seed": self.seed,
             }  # fmt: skip
 
     @classmethod
@@ -322,65 +292,86 @@ class Selector(ABC):
     def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
         """Take over the numbers and the open episodes of a state."""
         for key, array in (("arms", self._arms), ("memory", self._memory)):
-            array[...] = _numbers(caller, key, state[key], array.shape)
-        told, n_asked, waiting = self._memory[at.EPISODE], self._memory[at.ASKED], self._arms[at.OPEN].copy()
-        self._arms[at.OPEN] = 0.0
+            array[...] = numbers(caller, key, state[key], array.shape)
         if not isinstance(state["open"], list):
             raise InvalidInputError(f"{caller}: open is {state['open']!r}, must be a list")
+        last = -1
         for place, entry in enumerate(state["open"]):
-            self._keep(*self._checked_entry(f"{caller}: open[{place}]", entry))
-        if not self.active[-1] or not 0 <= told + self._n_open <= n_asked or not (self._arms[at.OPEN] == waiting).all():
-            raise InvalidInputError(
-                f"{caller}: {told:g} episodes told and {self._n_open} open of {n_asked:g} asked for do not fit one "
-                "another, or the learner is not in play"
-            )
+            last, asked = self._checked_entry(f"{caller}: open[{place}]", entry, last)
+            self._asked.add(last, asked)
         seed = state.get("seed")
         self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0)
-        self._most_open = whole(caller, "most_open", state.get("most_open"), at_least=max(1, self._n_open))
+        self._asked.most_open = whole(caller, "most_open", state.get("most_open"), at_least=max(1, self._asked.n_open))
+        if not self._is_consistent():
+            raise InvalidInputError(f"{caller}: its numbers do not fit one another, must be what to_dict returned")
 
-    def _checked_entry(self, place: str, entry: Any) -> tuple[int, Asked]:
-        """An open episode as ``to_dict`` writes it."""
+    def _is_consistent(self) -> bool:
+        """Whether the numbers can be those of a selector: counts are counts, and the probabilities sum to 1."""
+        arms, memory = self._arms, self._memory
+        opened = np.bincount([episode.arm for episode in self._asked.open], minlength=self.n_sources + 1)
+        counts = np.concatenate([arms[[at.COUNT, at.OPEN, at.SEEN]].ravel(), memory[[at.EPISODE, at.ASKED]]])
+        told, n_asked = memory[at.EPISODE], memory[at.ASKED]
+        if not (counts == np.floor(counts)).all() or not ((counts >= 0.0) & (counts <= 2.0**53)).all():
+            return False
+        if not np.isin(arms[at.ACTIVE], (0.0, 1.0)).all() or not self.active[-1] or (arms[at.OPEN] != opened).any():
+            return False
+        if (
+            arms[at.COUNT].sum() != told
+            or told + self._asked.n_open > n_asked
+            or (arms[at.SEEN] > arms[at.COUNT]).any()
+        ):
+            return False
+        if max(np.abs(arms).max(), np.abs(memory).max()) > LARGEST:
+            return False
+        if self.rule == at.EXP3 and not kernels.weights_fit(arms, memory):
+            return False
+        try:
+            chances = self.probabilities
+        except ZeroDivisionError:
+            return False
+        return bool((chances >= 0.0).all() and abs(chances.sum() - 1.0) < 1e-9 and not chances[~self.active].any())
+
+    def _checked_entry(self, place: str, entry: Any, last: int) -> tuple[int, Asked]:
+        """An episode as ``to_dict`` writes it, asked for after the ``last``."""
         if not isinstance(entry, list) or len(entry) != 5:
             raise InvalidInputError(f"{place} is {entry!r}, must be [number, arm, time, payoff, probabilities]")
         number, arm, time, payoff, chances = entry
-        number = whole(place, "number", number, at_least=next(reversed(self._asked), -1) + 1, at_most=self.n_asked - 1)
+        number = whole(place, "number", number, at_least=last + 1, at_most=self.n_asked - 1)
         arm = whole(place, "arm", arm, at_least=0, at_most=self.n_sources)
         time = within(place, "time", time, 0.0, self.n_asked)
         if payoff is not None:
-            payoff = within(place, "payoff", payoff, *((0.0, 1.0) if self.bounded else (-math.inf, math.inf)))
-        row = _numbers(place, "probabilities", chances, (self.n_sources + 1,))
+            limits = (0.0, 1.0) if self.bounded else (-LARGEST, LARGEST)
+            return number, Asked(arm, time, NOTHING, within(place, "payoff", payoff, *limits))
+        row = numbers(place, "probabilities", chances, (self.n_sources + 1,))
         if not (row >= 0.0).all() or not row[arm] > 0.0 or abs(row.sum() - 1.0) > 1e-9:
             raise InvalidInputError(
-                f"{place}: probabilities sum to {row.sum():g}, must sum to 1, and give arm {arm} some"
+                f"{place}: probabilities are {row.tolist()}, must sum to 1, and be above 0 for arm {arm}"
             )
-        return number, Asked(arm, time, row, payoff)
+        return number, Asked(arm, time, row)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all of it at one moment, shared with nobody."""
+        with LOCK:
+            return deepcopy(self.__dict__)
 
     def __repr__(self) -> str:
-        left = int(self.active[:-1].sum())
-        return f"{type(self).__name__}({self.n_sources} sources, {left} in play, {self.n_told} episodes told)"
+        left, still = int(self.active[:-1].sum()), f", {self._asked.n_open} open" if self._asked.n_open else ""
+        return f"{type(self).__name__}({self.n_sources} sources, {left} in play, {self.n_told} episodes told{still})"
 
-    def _keep(self, number: int, asked: Asked) -> None:
-        self._asked[number] = asked
-        self._queues[asked.arm].append(number)
-        self._arms[at.OPEN, asked.arm] += 1.0
-        self._n_open += asked.payoff is None
-
-    def _count(self, arm: int, told: bool) -> None:
-        """Count the payoffs of an arm as far as its episodes are told, in the order of their asks."""
-        queue, payoffs = self._queues[arm], []
-        while queue and (payoff := self._asked[queue[0]].payoff) is not None:
-            payoffs.append(payoff)
-            del self._asked[queue.popleft()]
-        kernels.add_evidence(self._arms, self._memory, self._settings, arm, np.array(payoffs), told)
+    def _check_value(self, value: Any) -> None:
+        if isinstance(value, bool | np.bool_) or not is_finite(value) or not (self.bounded or abs(value) <= LARGEST):
+            raise InvalidInputError(f"{type(self).__name__}.tell: value is {value!r}, must be a finite number")
 
     def _opened(self, method: str, episode: Episode) -> Asked:
         """What is known of an open episode; an error if it is none."""
-        place = f"{self.name}.{method}: episode"
+        place = f"{type(self).__name__}.{method}: episode"
         if not isinstance(episode, Episode):
-            raise InvalidInputError(f"{place} is {episode!r}, must be the Episode that ask returned")
-        asked = self._asked.get(episode.number)
-        if asked is None or asked.payoff is not None:
-            known = is_whole(episode.number) and 0 <= episode.number < self.n_asked
+            raise InvalidInputError(
+                f"{place} is {episode!r}, must be the Episode that ask returned, or Episode(arm, number)"
+            )
+        known = is_whole(episode.number) and 0 <= episode.number < self.n_asked
+        asked = self._asked.get(episode.number) if known else None
+        if asked is None:
             why = "was told or cancelled before" if known else f"was never asked for ({self.n_asked} were)"
             raise InvalidInputError(f"{place} {episode.number} {why}, must be one that is open: {self._shown_open()}")
         if asked.arm != episode.arm:
@@ -392,7 +383,7 @@ class Selector(ABC):
         return ", ".join(numbers[:5]) + ", ..." * (len(numbers) > 5) if numbers else "none is, call ask first"
 
     def _checked_likelihood(self, asked: Asked, likelihood: npt.ArrayLike) -> FloatArray:
-        place = f"{self.name}.tell: likelihood"
+        place = f"{type(self).__name__}.tell: likelihood"
         shares = np.ascontiguousarray(as_array(likelihood, place, "iuf"), np.float64)
         if shares.shape != (self.n_sources + 1,):
             raise InvalidInputError(f"{place} has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm")
@@ -408,7 +399,7 @@ class Selector(ABC):
 INDEPENDENT = "It is proven if returns and their delays do not depend on the arms of episodes that are still open."
 
 
-def _numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
     """Finite numbers of a shape."""
     try:
         array = np.array(values, np.float64)
@@ -421,19 +412,18 @@ def _numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> Floa
 
 def _with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -> dict[str, Any]:
     """A state written when only one episode could be open: ``memory[ASKED]`` held its arm, or -1."""
-    arms = _numbers(caller, "arms", state["arms"], (at.N_ROWS - 1, n_sources + 1))
-    memory = _numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
+    former = numbers(caller, "arms", state["arms"], (at.FORMER_ROWS, n_sources + 1))
+    memory = numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
     pending, told = memory[at.ASKED], memory[at.EPISODE]
     if pending not in range(-1, n_sources + 1):
         raise InvalidInputError(f"{caller}: the pending arm is {pending:g}, must be in 0..{n_sources} or -1")
-    opened, waiting = [], np.zeros(n_sources + 1)
+    arms, opened = np.zeros((at.N_ROWS, n_sources + 1)), []
+    arms[: at.FORMER_ROWS] = former
+    arms[[at.SEEN, at.SEEN_TOTAL]] = former[[at.COUNT, at.TOTAL]]
     if pending >= 0:
         arm = int(pending)
-        waiting[arm] = 1.0
-        time = arms[at.COUNT, :-1].sum() + 1.0 if state["selector"] == "regret-balancing" else told + 1.0
-        opened.append([int(told), arm, float(time), None, arms[at.PROBABILITY].tolist()])
+        arms[at.OPEN, arm] = 1.0
+        time = former[at.COUNT, :-1].sum() + 1.0 if state["selector"] == "regret-balancing" else told + 1.0
+        opened.append([int(told), arm, float(time), None, former[at.PROBABILITY].tolist()])
     memory[at.ASKED] = told + len(opened)
-    return {
-        **state, "arms": [*arms.tolist(), waiting.tolist()], "memory": memory.tolist(), "open": opened,
-        "most_open": 1,
-    }  # fmt: skip
+    return {**state, "arms": arms.tolist(), "memory": memory.tolist(), "open": opened, "most_open": 1}

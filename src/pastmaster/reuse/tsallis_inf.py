@@ -63,7 +63,7 @@ class TsallisINF(Selector):
         clip: bool = False,
         rng: Rng = None,
     ) -> None:
-        self.reduced = chosen(self.name, "estimator", estimator, get_args(Estimator)) == "reduced-variance"
+        self.reduced = chosen(type(self).__name__, "estimator", estimator, get_args(Estimator)) == "reduced-variance"
         super().__init__(
             rng, n_sources=n_sources, episodes=episodes, bounds=bounds, estimator=estimator, elimination=elimination,
             delta=delta, check_every=check_every, clip=clip,
@@ -88,6 +88,7 @@ class TsallisINF(Selector):
                 "estimator='importance-weighted' with elimination='none'."
             )
             return RegretGuarantee(episodes, None, None, None, statement)
-        delay = 4.0 * (at_once - 1) / math.sqrt(episodes) if self.n_sources else 0.0
-        regret = tsallis_regret(self.n_sources + 1, episodes, self.reduced) / episodes
+        asked = max(episodes, self.n_asked)  # the rates fall with cancelled ones too
+        delay = 4.0 * (at_once - 1) * math.sqrt(asked) / episodes if self.n_sources else 0.0
+        regret = tsallis_regret(self.n_sources + 1, asked, self.reduced) / episodes
         return self._bandit_guarantee(episodes, at_once, regret, delay)

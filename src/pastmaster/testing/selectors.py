@@ -11,7 +11,7 @@ import numpy as np
 
 from pastmaster.checks import is_whole, whole
 from pastmaster.errors import ContractError, InvalidInputError
-from pastmaster.reuse.selector import Episode
+from pastmaster.reuse.asked import Episode
 from pastmaster.tables import one_line
 from pastmaster.testing.tasks import same
 
