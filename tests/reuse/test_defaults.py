@@ -298,7 +298,7 @@ OTHERS = {
     "QLearning: epsilon is 2, must be numbers in 0 .. 1": lambda: QLearning(epsilon=2),
     "QLearning: epsilon is 'fast', must be numbers": lambda: QLearning(epsilon="fast"),
     "QLearning: initial is None, must be a finite number": lambda: QLearning(initial=None),
-    "decay: first is 'a', must be in 0 .. 1": lambda: decay("a", 1),
+    "decay: first is 'a', must be a number, in 0 .. 1": lambda: decay("a", 1),
     "decay: half is 0, must be a number above 0": lambda: decay(0.1, 0),
     "SB3Learning: algorithm is 'PPO', must be one of": lambda: SB3Learning("PPO"),
     "TabularMDP: next_state is None, must be an array": lambda: TabularMDP(None, [[0.0]], gamma=0.9),

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from pastmaster import FixedPolicy, InvalidInputError, TabularMDP, transfer
+from pastmaster import (
+    FixedPolicy,
+    GymTask,
+    InvalidInputError,
+    QLearning,
+    TabularMDP,
+    TaskError,
+    return_bounds,
+    transfer,
+)
 
 TASK = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
+TABLE = TabularMDP([[0, 1], [1, 0]], [[0.0, 1.0], [0.5, 0.0]], gamma=0.9, horizon=5)
 
 
 class Named:
@@ -65,3 +77,135 @@ def test_one_policy_in_place_of_a_list_is_told_to_be_put_in_one(sources):
 @pytest.mark.parametrize("name", ["progress", "share"])
 def test_flags_are_true_or_false(name):
     assert refused(lambda: played([], **{name: "yes"})) == f"transfer: {name} is 'yes', must be True or False"
+
+
+# Returns that are no numbers
+
+
+class Paying(gym.Env):
+    """Five steps of one reward; or, at the third, what ``at_three`` raises."""
+
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+
+    def __init__(self, reward=1.0, at_three=None):
+        self.reward, self.at_three = reward, at_three
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 3 and self.at_three is not None:
+            raise self.at_three
+        return 1, self.reward, False, self.steps == 5, {}
+
+
+def in_environment(make, sources=(), **changes):
+    return played(list(sources), make, **({"gamma": 0.9, "horizon": 5} | changes))
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, 1e308])
+@pytest.mark.parametrize("bounds", [None, "running", (0, 1)])
+@pytest.mark.parametrize("sources", [[], [[0, 0]]])
+def test_a_return_that_is_no_number_is_named_whoever_ran_the_episode(reward, bounds, sources):
+    wrong = refused(lambda: in_environment(lambda: Paying(reward), sources, bounds=bounds))
+    shown = "nan" if math.isnan(reward) else "inf"
+    assert wrong == f"transfer: the return of episode 0 is {shown}, must be a finite number"
+
+
+def test_first_values_that_would_overflow_are_refused():
+    assert "initial is 1e+301, must be a finite number" in refused(lambda: QLearning(initial=1e301))
+
+
+# Bounds of the task
+
+
+def test_the_bounds_of_a_task_are_those_of_the_horizon_it_is_given():
+    arrays = ([[0, 1], [2, 2], [2, 2]], [[1.0, 1.0], [-5.0, -5.0], [1.0, 1.0]])
+    free, capped = (TabularMDP(*arrays, gamma=0.9, horizon=horizon) for horizon in (None, 3))
+    run = played([], free, horizon=3)
+    assert run.bounds == [return_bounds(capped)]
+    assert run.bounds[0].upper == pytest.approx(1 + 0.9 + 0.81)
+    assert np.array_equal(run.returns, played([], capped).returns)
+
+
+def test_an_environment_by_its_id_has_the_bounds_of_its_task():
+    run = played([], "FrozenLake-v1", gamma=0.9, horizon=20)
+    assert run.bounds == [return_bounds(GymTask("FrozenLake-v1", gamma=0.9, horizon=20))]
+    assert run.bounds_from == "task"
+    assert played([], "CartPole-v1", gamma=0.9, learner=FixedPolicy(lambda x: 0)).bounds_from == "running"
+
+
+# Other people's code
+
+
+@pytest.mark.parametrize("task", [TABLE, "FrozenLake-v1", GymTask("FrozenLake-v1"), Paying])
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (lambda state: 1 / 0, "raised ZeroDivisionError('division by zero') on the observation"),
+        (lambda state, more: 0, "raised TypeError("),
+        (lambda state: [][state], "raised IndexError("),
+    ],
+)
+def test_an_error_of_a_source_names_the_source(task, source, words):
+    chosen = {"learner": FixedPolicy(lambda state: 0), "episodes": 40}
+    chosen |= {} if isinstance(task, TabularMDP | GymTask) else {"gamma": 0.9, "horizon": 5}
+    with pytest.raises(InvalidInputError) as caught:
+        played([lambda state: 0, source], task, **chosen)
+    assert str(caught.value).startswith(f"transfer: sources[1] {words}")
+    assert not isinstance(caught.value.__cause__, InvalidInputError | None)
+
+
+@pytest.mark.parametrize("action", [7, -1, None, 0.5, "left"])
+@pytest.mark.parametrize("task", [TABLE, "CartPole-v1", GymTask("CartPole-v1"), lambda: gym.make("CartPole-v1")])
+def test_an_action_outside_the_space_names_the_source_and_the_action(task, action):
+    chosen = {"learner": FixedPolicy(lambda state: 0), "episodes": 40}
+    chosen |= {} if isinstance(task, TabularMDP | GymTask) else {"gamma": 0.9}
+    wrong = refused(lambda: played([lambda state: 0, lambda state: action], task, **chosen))
+    assert wrong.startswith(f"transfer: sources[1] gives the action {action!r}, must be of Discrete(")
+    wrong = refused(lambda: played([], task, **(chosen | {"learner": FixedPolicy(lambda state: action)})))
+    assert wrong.startswith(f"transfer: learner gives the action {action!r}, must be of Discrete(")
+
+
+def test_an_error_of_a_fixed_policy_names_it():
+    wrong = refused(lambda: played([], learner=FixedPolicy(lambda state: 1 / 0)))
+    assert wrong.startswith("FixedPolicy: policy raised ZeroDivisionError")
+
+
+def test_an_error_of_an_environment_names_the_environment():
+    problem = ZeroDivisionError("in there")
+    with pytest.raises(TaskError, match=r"^<Paying instance>: step raised ZeroDivisionError\('in there'\)") as caught:
+        in_environment(Paying(at_three=problem))
+    assert caught.value.__cause__ is problem
+    with pytest.raises(TaskError, match=r"step raised TypeError"):
+        in_environment(lambda: Paying(None))
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (TabularMDP, r"task is <class .*TabularMDP'>, a class, must be a TabularMDP"),
+        (lambda x: 3, r"task is <function .*, which raised TypeError\(.*, must make an environment when"),
+        (lambda: 1 / 0, r"task is <function .*, which raised ZeroDivisionError\(.*, must make an environment when"),
+        (lambda: 3, "task is <function .*, must be a TabularMDP, a GymTask, or a Gymnasium environment"),
+        (gym.Env, "task is <.*Env instance>, whose spaces are .None, None., must be Gymnasium spaces"),
+    ],
+)
+def test_what_makes_no_environment_is_refused(task, words):
+    wrong = refused(lambda: played([], task, gamma=0.9))
+    assert re.match(f"transfer: {words}", wrong), wrong
+    if task is TabularMDP:
+        assert wrong == refused(lambda: played([], task))
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", TABLE, GymTask("CartPole-v1")])
+def test_a_horizon_that_is_no_number_is_refused(task):
+    wrong = refused(lambda: played([], task, gamma=0.9, horizon="5"))
+    assert wrong.startswith("transfer: horizon is '5', must be a whole number, at least 1")
+
+
+def test_a_long_array_in_place_of_a_learner_is_shown_in_part():
+    assert len(refused(lambda: played([], learner=np.zeros(1000)))) < 300

@@ -85,7 +85,7 @@ REFUSED = {
     "a wrong argument": ((LAKE, {"map_name": "9x9"}), "FrozenLake-v1 cannot be made with"),
     "a wrong map": ((LAKE, {"desc": []}), "FrozenLake-v1 cannot be made with"),
     "gamma": ((LAKE, {}, 1.5), "gamma is 1.5, must be in 0 .. 1"),
-    "gamma's type": ((LAKE, {}, "x"), "gamma is 'x', must be in 0 .. 1"),
+    "gamma's type": ((LAKE, {}, "x"), "gamma is 'x', must be a number, in 0 .. 1"),
     "horizon": ((LAKE, {}, 0.9, 0), "horizon is 0, must be a whole number"),
     "horizon's type": ((LAKE, {}, 0.9, 2.5), "horizon is 2.5, must be a whole number"),
     "unknown, with a horizon": (("NoSuch-v0", {}, 0.9, 5), "NoSuch-v0 cannot be made"),

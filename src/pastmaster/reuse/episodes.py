@@ -75,7 +75,9 @@ class PlainEpisodes:
         self.env, self.trial, self.progress = env, trial, progress
         self.sources = trial.problem.sources
         self.seed: int | None = trial.seed
-        self.source_actions = [acting(source, trial.rng) for source in self.sources]
+        self.source_actions = [
+            acting(source, trial.rng, f"transfer: sources[{i}]") for i, source in enumerate(self.sources)
+        ]
         self.sums = trial.undiscounted = np.empty(len(trial.returns))
 
     def play(self, first: int) -> int:
@@ -114,7 +116,10 @@ class PlainEpisodes:
         undoing = share and not (own or problem.every)
         likelihood, changes = np.ones(len(self.sources) + 1), []
         total, plain, discount, step, over = 0.0, 0.0, 1.0, 0, False
-        observation, _ = self.env.reset(seed=self.seed)
+        try:
+            observation, _ = self.env.reset(seed=self.seed)
+        except Exception as error:  # of whatever kind: it is the environment's
+            problem.failed(error, "reset")
         self.seed = None  # the first reset seeds the environment's own stream
         while not over and step < problem.horizon:
             if own:
@@ -126,9 +131,14 @@ class PlainEpisodes:
             psi *= upsilon
             if share:
                 self.update_likelihood(likelihood, observation, action)
-            following, reward, terminated, truncated, _ = self.env.step(action)
-            total += discount * float(reward)
-            plain += float(reward)
+            try:
+                following, reward, terminated, truncated, _ = self.env.step(action)
+                total += discount * float(reward)
+                plain += float(reward)
+            except Exception as error:
+                problem.failed(error, "step", arm, action)
+            if not math.isfinite(total):
+                break  # nothing is learned from it, and the return is refused
             discount *= problem.gamma
             if learning:
                 if undoing:

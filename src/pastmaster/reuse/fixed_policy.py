@@ -11,6 +11,8 @@ from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.sources import acting, as_source, fitted
 from pastmaster.tables import one_line
 
+PLACE = "FixedPolicy: policy"
+
 
 class FixedPolicy:
     """In the learner's place, a policy that does not learn: the one you would run otherwise. It is never eliminated.
@@ -30,14 +32,14 @@ class FixedPolicy:
     """
 
     def __init__(self, policy: Any) -> None:
-        self.policy = as_source(policy, "FixedPolicy: policy")
-        self._act = acting(self.policy, np.random.default_rng())
+        self.policy = as_source(policy, PLACE)
+        self._act = acting(self.policy, np.random.default_rng(), PLACE)
 
     def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> FixedPolicy:
         """Return a copy that draws from ``rng`` where the policy is random; an error if it cannot act in the spaces."""
         started = copy(self)
-        started.policy = fitted(self.policy, observations, actions, "FixedPolicy: policy")
-        started._act = acting(self.policy, rng)
+        started.policy = fitted(self.policy, observations, actions, PLACE)
+        started._act = acting(self.policy, rng, PLACE)
         return started
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from pastmaster.reuse.problem import Environment, Problem
 from pastmaster.reuse.run import TransferRun
 from pastmaster.reuse.trial import DECLARED, OF_TASK, RUNNING, OnViolation, Plan, run_trial
 from pastmaster.reuse.trials import saved_trials
-from pastmaster.tasks import GymTask, TabularMDP, Task
+from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.values import Bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 
@@ -63,11 +63,12 @@ def transfer(
         A seed, or a generator, which is spawned for each trial, then for selector, environment and learner. Without it
         the seed is fresh; ``run.seed`` tells it.
     bounds : (float, float) or "running", optional
-        The least and the greatest return of an episode. By default those of the task: exact if it has a model, else
-        by its reward range. They tell the selector something about the task. Where that must not be, as in the
-        paper, declare those of the family, ``return_bounds(tasks)``. If nothing is known they are "running": the arms
-        run in turn, the learner first, until two returns differ, which are the first bounds; each return outside
-        doubles the span and restarts the selector. What is still proven then is in docs/guarantees.md.
+        The least and the greatest return of an episode. By default those of the task: exact if it has a model, or its
+        environment, given by id, has a table; else by its reward range. They tell the selector something about the
+        task. Where that must not be, as in the paper, declare those of the family, ``return_bounds(tasks)``. If
+        nothing is known they are "running": the arms run in turn, the learner first, until two returns differ, which
+        are the first bounds; each return outside doubles the span and restarts the selector. What is still proven then
+        is in docs/guarantees.md.
     selector : str or callable, optional
         "regret-balancing" (the default, recommended), "exp3-transfer" (the paper's), "tsallis-inf" or "ppr"; or a class
         or function that is called as ``selector(n_sources, episodes, bounds=..., rng=...)`` (see ``SelectorProtocol``).
@@ -142,7 +143,8 @@ def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
         return UNIT, RUNNING
     if bounds is not None:
         return checked_bounds("transfer", bounds), DECLARED
-    found = task_bounds(problem.task) if isinstance(problem.task, Task) else None
+    known = problem.bounded_task()
+    found = None if known is None else task_bounds(known)
     return (UNIT, RUNNING) if found is None else (found.with_span(), OF_TASK)
 
 

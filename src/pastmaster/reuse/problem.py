@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import BoolArray, sealed
 from pastmaster.checks import optional_whole, whole, within
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import InvalidInputError, PastmasterError, TaskError
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.defaults import default_learner
 from pastmaster.reuse.protocols import LearnerSettings, Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.sb3_learner import fitting
-from pastmaster.reuse.sources import fitted, named_sources, source_arrays
+from pastmaster.reuse.sources import fitted, named_sources, of_space, source_arrays
 from pastmaster.tables import one_line
+from pastmaster.tasks import Task
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.gymnasium_table import made_by_id, step_limit
 from pastmaster.tasks.identity import spec_data, task_data
 from pastmaster.tasks.simulated import SimulatedTask, simulated
 from pastmaster.tasks.spaces import described_space, discrete_size
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular import TabularMDP, capped
 from pastmaster.values._kernels import states_met
 
 FOREVER = 2**62  # the horizon of a task without one
@@ -39,13 +40,15 @@ class Problem:
     def __init__(
         self, task: Any, sources: Any, settings: Any, gamma: float | None, horizon: int | None, share: bool
     ) -> None:
-        if not isinstance(task, TabularMDP | GymTask | gym.Env | str) and not callable(task):
+        of_class = isinstance(task, type) and not issubclass(task, gym.Env)
+        if of_class or not (isinstance(task, TabularMDP | GymTask | gym.Env | str) or callable(task)):
             raise _no_task(task)
         self.names, given = named_sources(sources)
+        horizon = optional_whole("transfer", "horizon", horizon)
         if settings is not None and (isinstance(settings, type) or not isinstance(settings, LearnerSettings)):
             raise InvalidInputError(
-                f"transfer: learner is {settings!r}, must be a QLearning(), an SB3Learning(...), for a policy "
-                "FixedPolicy(policy), or an object with a method start"
+                f"transfer: learner is {one_line(repr(settings))}, must be a QLearning(), an SB3Learning(...), for a "
+                "policy FixedPolicy(policy), or an object with a method start"
             )
         self.task, self.share = task, share
         self.tabular = isinstance(task, TabularMDP)
@@ -78,13 +81,12 @@ class Problem:
 
     def _take_task(self, horizon: int | None) -> None:
         task: TabularMDP = self.task
-        steps = optional_whole("transfer", "horizon", horizon)
-        if steps is None and (endless := endless_states(task)).any():
+        if horizon is None and (endless := endless_states(task)).any():
             raise InvalidInputError(
                 f"transfer: {task} has no horizon and an episode may never end (for example in state "
                 f"{int(np.argmax(endless))}): pass horizon, its most steps"
             )
-        self.gamma, self.horizon = task.gamma, FOREVER if steps is None else steps
+        self.gamma, self.horizon = task.gamma, FOREVER if horizon is None else horizon
         self.observations: Space = gym.spaces.Discrete(task.n_states)
         self.actions: Space = gym.spaces.Discrete(task.n_actions)
 
@@ -95,8 +97,11 @@ class Problem:
         env = self.environment()
         own = None if isinstance(self.task, GymTask) else step_limit(env)
         steps = [limit for limit in (own, horizon) if limit is not None]
-        self.observations, self.actions = env.observation_space, env.action_space
+        spaces: list[Any] = [getattr(env, name, None) for name in ("observation_space", "action_space")]
         self.leave(env)
+        if not all(isinstance(space, gym.Space) for space in spaces):
+            raise InvalidInputError(f"transfer: task is {env}, whose spaces are {spaces}, must be Gymnasium spaces")
+        self.observations, self.actions = spaces
         if not steps:
             raise InvalidInputError(
                 f"transfer: {env} has no step limit and an episode may never end: pass horizon, its most steps"
@@ -122,10 +127,43 @@ class Problem:
             env = made_by_id("transfer: task", self.spec or self.task)
             self.spec = env.spec  # in another process the id may not be registered
         else:
-            env = self.task() if callable(self.task) and not self.shared_environment else self.task
+            env = self.task if self.shared_environment else self._made()
         if not isinstance(env, gym.Env):
             raise _no_task(self.task)
         return env
+
+    def _made(self) -> Any:
+        """What the function returns that a person gave as the task."""
+        try:
+            return self.task()
+        except Exception as error:  # of whatever kind: it is the function's
+            raise InvalidInputError(
+                f"transfer: task is {one_line(repr(self.task))}, which raised {error!r}, must make an environment "
+                "when it is called without arguments"
+            ) from error
+
+    def bounded_task(self) -> Task | None:
+        """The task whose bounds on returns hold here, with the horizon of this problem; None where none are known."""
+        if isinstance(self.task, TabularMDP):
+            return self.task if self.horizon == FOREVER else capped(self.task, self.horizon)
+        if isinstance(self.task, str) and ":" not in self.task:
+            try:
+                return GymTask(self.task, gamma=self.gamma, horizon=self.horizon)
+            except InvalidInputError:  # wrapped in what may change rewards
+                return None
+        return self.task if isinstance(self.task, GymTask) else None
+
+    def failed(self, error: Exception, call: str, arm: int = -1, action: Any = None) -> NoReturn:
+        """Raise an error of the environment: as the arm's where its action is not of the space, else by its name."""
+        if call == "step" and not of_space(action, self.actions):
+            arm_name = "learner" if arm == len(self.sources) else f"sources[{arm}]"
+            raise InvalidInputError(
+                f"transfer: {arm_name} gives the action {one_line(repr(action))}, must be of "
+                f"{described_space(self.actions)}: {call} raised {error!r}"
+            ) from error
+        if isinstance(error, PastmasterError):
+            raise error
+        raise TaskError(f"{one_line(str(self.task))}: {call} raised {error!r}") from error
 
     def leave(self, env: gym.Env[Any, Any]) -> None:
         """Close an environment that was made here."""
@@ -164,9 +202,10 @@ class Problem:
 
 
 def _no_task(task: Any) -> InvalidInputError:
+    kind = ", a class" if isinstance(task, type) else ""
     return InvalidInputError(
-        f"transfer: task is {one_line(repr(task))}, must be a TabularMDP, a GymTask, or a Gymnasium environment, its "
-        "id, or a function that makes one"
+        f"transfer: task is {one_line(repr(task))}{kind}, must be a TabularMDP, a GymTask, or a Gymnasium environment, "
+        "its id, or a function that makes one"
     )
 
 

@@ -84,8 +84,8 @@ class QLearning:
 
     def __post_init__(self) -> None:
         chosen("QLearning", "learn_from", self.learn_from, get_args(LearnFrom))
-        if not (is_number(self.initial) and is_finite(self.initial)):
-            raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number")
+        if not (is_number(self.initial) and is_finite(self.initial) and abs(self.initial) <= 1e300):
+            raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number, at most 1e300")
         _ = self.steps, self.epsilons  # a schedule that cannot be tabulated is refused here
 
     @cached_property

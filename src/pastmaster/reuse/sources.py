@@ -100,11 +100,15 @@ def _check_acts(policy: Policy, observations: Space, actions: Space, place: str)
             f"{place} is {policy!r}, which cannot act on {described_space(observations)}, must be a policy for this "
             f"task: {error}"
         ) from error
-    box = isinstance(actions, gym.spaces.Box)  # limits are the environment's to clip
-    if np.shape(action) != actions.shape if box else not actions.contains(action):
+    if not of_space(action, actions):
         raise InvalidInputError(
             f"{place} is {policy!r}, which gives the action {action}, must be a policy for {described_space(actions)}"
         )
+
+
+def of_space(action: Any, actions: Space) -> bool:
+    """Whether an action is of a space; of a Box not its limits, which are the environment's to clip."""
+    return np.shape(action) == actions.shape if isinstance(actions, gym.spaces.Box) else bool(actions.contains(action))
 
 
 def as_source(given: Any, place: str) -> Any:
@@ -115,14 +119,24 @@ def as_source(given: Any, place: str) -> Any:
     return given if isinstance(policy, FunctionPolicy) else policy
 
 
-def acting(source: Any, rng: np.random.Generator) -> Callable[[Any], Any]:
-    """The action of a source as a function of the observation; ``rng`` is drawn from only if the source is random."""
+def acting(source: Any, rng: np.random.Generator, place: str) -> Callable[[Any], Any]:
+    """The action of a source as a function of the observation; ``rng`` is drawn from only if the source is random.
+
+    Whatever a person's own code raises is told with the ``place`` of the source.
+    """
     if isinstance(source, np.ndarray):
         return partial(_looked_up, source) if source.ndim == 1 else partial(_drawn, source, rng)
-    if isinstance(source, Policy):  # it may be callable besides
-        return partial(action_of, source, rng=rng)
-    function: Callable[[Any], Any] = source
-    return function
+    own = isinstance(source, Policy)  # it may be callable besides
+    return partial(_asked, partial(action_of, source, rng=rng) if own else source, place)
+
+
+def _asked(act: Callable[[Any], Any], place: str, observation: Any) -> Any:
+    try:
+        return act(observation)
+    except Exception as error:  # of whatever kind: it is the policy's
+        raise InvalidInputError(
+            f"{place} raised {error!r} on the observation {one_line(repr(observation))}, must give its action"
+        ) from error
 
 
 def _looked_up(actions: Array, state: Any) -> int:

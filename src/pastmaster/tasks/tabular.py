@@ -275,6 +275,11 @@ def _made_of(fields: Mapping[str, Any]) -> TabularMDP:
     return task
 
 
+def capped(task: TabularMDP, horizon: int) -> TabularMDP:
+    """The same task with episodes of at most ``horizon`` steps."""
+    return _made_of(vars(task) | {"horizon": horizon})
+
+
 def model_arrays(task: TabularMDP) -> dict[str, Array]:
     """The arrays of a task by name; a deterministic one has no ``probability``."""
     return {name: getattr(task, name) for name in ARRAYS if getattr(task, name) is not None}
