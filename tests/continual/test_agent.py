@@ -597,8 +597,16 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"trials": 3}, "ContinualTransfer: trials is no option"),
         ({"gamma": 0.9}, "ContinualTransfer: gamma is no option"),
         ({"hooks": [print, 3]}, "ContinualTransfer: hooks holds 3, must hold functions"),
+        ({"hooks": 3}, "ContinualTransfer: hooks is 3, must be a list"),
+        ({"model": "yes"}, "ContinualTransfer: model is 'yes', must be True or False"),
+        ({"seed": 3}, r"ContinualTransfer: seed is no option here \(did you mean rng\?\), must be one of"),
+        ({"selecter": "ppr"}, r"ContinualTransfer: selecter is no option here \(did you mean selector\?\), must"),
+        ({"clustering": {"k": 2}}, r"ContinualTransfer: clustering holds 'k' \(did you mean n_clusters\?\), must hold"),
         ({"clustering": 20}, "ContinualTransfer: clustering is 20, must be a mapping"),
-        ({"clustering": {"restart": 2}}, "ContinualTransfer: clustering holds 'restart', must hold some of .*restarts"),
+        (
+            {"clustering": {"restart": 2}},
+            "ContinualTransfer: clustering holds 'restart' .*, must hold some of .*rest",
+        ),
         ({"clustering": {"episodes": 2}}, "ContinualTransfer: clustering holds 'episodes'"),
         (
             {"clustering": {"method": "best"}},
@@ -879,4 +887,10 @@ def test_a_run_of_one_task_can_be_drawn(tmp_path):
 @pytest.mark.parametrize("runs", [{}, {"empty": a_run(0)}, {"some": a_run(2), "empty": a_run(0)}])
 def test_nothing_cannot_be_drawn(runs):
     with pytest.raises(InvalidInputError, match="plot_streams: runs must hold at least one ContinualRun"):
+        plot_streams(runs)
+
+
+@pytest.mark.parametrize("runs", [[1], {"a": 1}, None])
+def test_what_is_no_run_is_not_drawn(runs):
+    with pytest.raises(InvalidInputError, match=r"^plot_streams: runs is .*, must be a dict of ContinualRun by the ag"):
         plot_streams(runs)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.checks import called_as, chosen, whole
+from pastmaster.checks import called_as, chosen, flag, known_options, listed, whole
 from pastmaster.continual.events import Event, Hook, Reclustered, TaskDone
 from pastmaster.continual.run import ContinualRun
 from pastmaster.errors import InvalidInputError, RepositoryError
@@ -106,17 +106,17 @@ class ContinualTransfer:
             raise InvalidInputError(f"{caller}: repository is {repository!r}, must be a Repository")
         if not isinstance(name, str) or not 0 < len(name) <= 200:
             raise InvalidInputError(f"{caller}: name is {name!r}, must be a text of 1 to 200 letters")
-        self.repository, self.name, self.n_jobs, self.hooks = repository, name, n_jobs, list(hooks)
+        self.repository, self.name, self.n_jobs = repository, name, n_jobs
+        self.hooks = listed(hooks, f"{caller}: hooks")
         if wrong := [hook for hook in self.hooks if not callable(hook)]:
             raise InvalidInputError(f"{caller}: hooks holds {wrong[0]!r}, must hold functions of an event")
-        allowed = sorted(set(signature(transfer).parameters) - OWN_OPTIONS)
-        if unknown := sorted(set(transfer_options) - set(allowed)):
-            raise InvalidInputError(f"{caller}: {unknown[0]} is no option here, must be one of {', '.join(allowed)}")
+        own = set(signature(ContinualTransfer).parameters) - {"transfer_options"}
+        known_options(caller, transfer_options, (set(signature(transfer).parameters) - OWN_OPTIONS) | own)
         self.options = {"on_violation": "widen"} | transfer_options
         self.episodes = whole(caller, "episodes", episodes, at_least=1)
         self.recluster_every = whole(caller, "recluster_every", recluster_every, at_least=1)
         chosen(caller, "sources", sources, ("clusters", "all", "none"))
-        self.sources, self.model = sources, bool(model)
+        self.sources, self.model = sources, flag(caller, "model", model)
         self.bounds = None if bounds is None else checked_bounds(caller, bounds)
         if evaluation_episodes is not None:
             evaluation_episodes = whole(caller, "evaluation_episodes", evaluation_episodes, at_least=2)

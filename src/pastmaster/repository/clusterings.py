@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray, sealed
-from pastmaster.checks import called_as, chosen, flag
+from pastmaster.checks import called_as, chosen, flag, guess, known_options
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
@@ -157,9 +157,7 @@ def cluster(
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
     chosen("Repository.cluster", "method", method, METHODS)
     directed = flag("Repository.cluster", "directed", directed)
-    if unknown := sorted(set(options) - set(signature(METHODS[method]).parameters)):
-        wanted = ", ".join(sorted({*signature(METHODS[method]).parameters, "method"} - {"distance"}))
-        raise InvalidInputError(f"Repository.cluster: {unknown[0]} is no option here, must be one of {wanted}")
+    known_options("Repository.cluster", options, {*signature(METHODS[method]).parameters, "method"} - {"distance"})
     generator, seed = seeded("Repository.cluster", rng)
     values = database.read(lambda connection: Values.of_all(connection, directed))
     if not values.tasks:
@@ -238,7 +236,9 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
     own = {"distance", "episodes", "span", "rng", "time_limit"}  # the last would make results depend on the clock
     allowed = sorted({*parameters, "method"} - own)
     if unknown := sorted(set(map(str, given)) - set(allowed)):
-        raise InvalidInputError(f"{caller}: clustering holds {unknown[0]!r}, must hold some of {', '.join(allowed)}")
+        hint = guess(unknown[0], allowed)
+        wanted = f"must hold some of {', '.join(allowed)}"
+        raise InvalidInputError(f"{caller}: clustering holds {unknown[0]!r}{hint}, {wanted}")
     if not given or n_tasks is None:
         return given
     quick = {key: value for key, value in given.items() if key not in (*UNRECORDED, "method", "certify")}

@@ -45,10 +45,11 @@ class Database:
                 location.use_log(self._engine)
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
             self.close()
-            raise self._translated(error) from None
-        except PastmasterError:
+            sentence = self._translated(error)
+            raise type(sentence)(f"Repository: {sentence}") from None
+        except PastmasterError as error:
             self.close()
-            raise
+            raise type(error)(f"Repository: {error}") from error.__cause__
 
     @property
     def is_sqlite(self) -> bool:

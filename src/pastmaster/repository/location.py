@@ -55,13 +55,15 @@ def check_path(url: sa.URL, create: bool) -> None:
     path = Path(url.database)
     try:
         if path.is_dir():
-            raise RepositoryError(f"{path} is a directory, must be a file")
+            raise RepositoryError(f"Repository: {path} is a directory, must be a file")
         if not path.exists() and not create:
-            raise RepositoryError(f"there is no repository at {path}: `pastmaster repo init {path}` makes one")
+            raise RepositoryError(
+                f"Repository: there is no repository at {path}: `pastmaster repo init {path}` makes one"
+            )
         if not path.parent.is_dir():
-            raise RepositoryError(f"{path} cannot be made: there is no folder {path.parent}")
+            raise RepositoryError(f"Repository: {path} cannot be made: there is no folder {path.parent}")
     except (OSError, ValueError) as error:
-        raise RepositoryError(f"{str(path)[:80]!r} is no path for a repository: {error}") from None
+        raise RepositoryError(f"Repository: {str(path)[:80]!r} is no path for a repository: {error}") from None
 
 
 def engine(url: sa.URL) -> sa.Engine:

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar, overload
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
+from pastmaster.checks import is_whole
+from pastmaster.errors import InvalidInputError
 from pastmaster.repository import records, rows
 from pastmaster.repository.database import Database
 from pastmaster.repository.worth import Valued
@@ -72,11 +74,18 @@ class Contents:
         return self.database.read(get)
 
 
-class Lazy(Sequence[Item]):
-    """A sequence that reads an item when it is looked at; a loop over it reads some at a time."""
+class NoItemError(InvalidInputError, IndexError):
+    """A sequence has no item of this number: an ``IndexError``, as loops expect it."""
 
-    def __init__(self, ids: list[int], read: Callable[[list[int]], list[Item]]) -> None:
-        self.ids, self._read = ids, read
+
+class Lazy(Sequence[Item]):
+    """A sequence that reads an item when it is looked at; a loop over it reads some at a time.
+
+    Errors call it ``name``.
+    """
+
+    def __init__(self, name: str, ids: list[int], read: Callable[[list[int]], list[Item]]) -> None:
+        self.name, self.ids, self._read = name, ids, read
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,7 +97,13 @@ class Lazy(Sequence[Item]):
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
 
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
-        return Lazy(self.ids[index], self._read) if isinstance(index, slice) else self._read([self.ids[index]])[0]
+        if isinstance(index, slice):
+            return Lazy(self.name, self.ids[index], self._read)
+        n = len(self.ids)
+        if not (is_whole(index) and -n <= index < n):
+            there = f"in 0..{n - 1}: a place in the list, not an id" if n else "a place in the list, which is empty"
+            raise NoItemError(f"{self.name}: index is {index!r}, must be {there}")
+        return self._read([self.ids[index]])[0]
 
     def __iter__(self) -> Iterator[Item]:
         for batch in rows.batches(self.ids):

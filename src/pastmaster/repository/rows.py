@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +17,24 @@ from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequence
 Row = dict[str, Any]
 ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
 BATCH = 200  # records asked for at once
+
+
+class NoRecordError(RepositoryError):
+    """No record has this id."""
+
+    def __init__(self, number: int, kind: str) -> None:
+        super().__init__(f"there is no {kind} {number} in the repository")
+        self.number, self.kind = number, kind
+
+
+@contextmanager
+def asked_by(caller: str) -> Iterator[None]:
+    """An id that no record has is refused by the name of the function that was called with it; also a decorator."""
+    try:
+        yield
+    except NoRecordError as error:
+        sentence = f"{caller}: number is {error.number}, must be the id of a stored {error.kind}"
+        raise RepositoryError(sentence) from None
 
 
 def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
@@ -84,7 +103,7 @@ def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> Non
     for batch in batches(wanted):
         found = set(connection.execute(sa.select(column).where(column.in_(batch))).scalars())
         if missing := [number for number in batch if number not in found]:
-            raise RepositoryError(f"there is no {ONE_OF[table]} {missing[0]} in the repository")
+            raise NoRecordError(missing[0], ONE_OF[table])
 
 
 def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = None) -> list[Row]:

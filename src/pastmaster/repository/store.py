@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from pastmaster.checks import listed, whole
+from pastmaster.checks import flag, listed, whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
@@ -76,7 +76,7 @@ class Repository:
     """
 
     def __init__(self, url_or_path: str | Path, *, create: bool = True) -> None:
-        self.database = Database(url_or_path, create=create)
+        self.database = Database(url_or_path, create=flag("Repository", "create", create))
         self.place = self.database.place
         self._contents = Contents(self.database)
 
@@ -93,8 +93,12 @@ class Repository:
     ) -> int:
         """Store a task with its policy; value the policy in every stored task, and every stored policy in the task.
 
-        A task that is stored already keeps its id. Its policy is replaced if the given one is better in it. A policy
-        that is better in other tasks than what they have becomes their policy of record.
+        A policy that is better in other tasks than what they have becomes their policy of record.
+
+        A task that is stored already keeps its id, and the given policy is compared with its policy of record. If it is
+        better (where values are estimates: its value is higher, and higher than that of the task's own policy by two
+        standard errors), it becomes the task's own policy. If not, it is not stored; ``record(id).own_policy`` is then
+        the same as before. ``replace_policy`` stores a policy, better or not.
 
         Parameters
         ----------
@@ -122,6 +126,8 @@ class Repository:
         InvalidInputError
             If the task is of another family, or the policy does not fit the task or cannot be stored.
         """
+        if not isinstance(run, TransferRun | None):
+            raise InvalidInputError(f"Repository.add: run is {run!r}, must be what transfer returned")
         addition = Addition(
             self._contents, task, policy, provenance, evaluation_episodes, name=name, source=source
         )  # fmt: skip
@@ -141,7 +147,8 @@ class Repository:
         number = _id(caller, number)
         if policy is None:
             raise InvalidInputError(f"{caller}: policy is None, must be given")
-        valued = self.database.read(lambda connection: self._contents.tasks.get(connection, [number]))[0]
+        with rows.asked_by(caller):
+            valued = self.database.read(lambda connection: self._contents.tasks.get(connection, [number]))[0]
         Addition(
             self._contents, valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
         ).replace_own(number)
@@ -154,7 +161,8 @@ class Repository:
             for number in gone:
                 forget_task(connection, self._contents, number)
 
-        self.database.write(forget)
+        with rows.asked_by("Repository.remove"):
+            self.database.write(forget)
 
     def check(self) -> list[Damage]:
         """Read every record and verify every checksum, which finds accidents, not forgeries; returns the damage."""
@@ -169,6 +177,10 @@ class Repository:
 
     def check_family(self, task: Task) -> None:
         """Refuse a task that does not share states, actions and gamma with those stored."""
+        if not isinstance(task, Task):
+            raise InvalidInputError(
+                f"Repository.check_family: task is a {type(task).__name__}, must be a TabularMDP or a GymTask"
+            )
         self.database.read(lambda connection: check_family(connection, task))
 
     def __len__(self) -> int:
@@ -181,29 +193,35 @@ class Repository:
     def record(self, number: int) -> TaskRecord:
         """What is stored of the task of this id."""
         wanted = [_id("Repository.record", number)]
-        return self.database.read(lambda connection: names.task_records(connection, wanted))[0]
+        with rows.asked_by("Repository.record"):
+            return self.database.read(lambda connection: names.task_records(connection, wanted))[0]
 
     def policy_records(self, numbers: Sequence[int] | None = None) -> Records[PolicyRecord]:
         """What is stored of the policies of these ids, or of all: what each is called, and the file it came from."""
         caller = "Repository.policy_records"
         wanted = None if numbers is None else [_id(caller, n) for n in listed(numbers, f"{caller}: numbers")]
-        return self.database.read(lambda connection: names.policy_records(connection, wanted))
+        with rows.asked_by(caller):
+            return self.database.read(lambda connection: names.policy_records(connection, wanted))
 
     def task(self, number: int) -> Task:
         """The task of this id."""
-        return self._read_tasks([_id("Repository.task", number)])[0]
+        with rows.asked_by("Repository.task"):
+            return self._read_tasks([_id("Repository.task", number)])[0]
 
     def policy(self, number: int) -> Stored:
         """The policy of this id: an array, or a ``NetworkPolicy``."""
-        return self._read_policies([_id("Repository.policy", number)])[0]
+        with rows.asked_by("Repository.policy"):
+            return self._read_policies([_id("Repository.policy", number)])[0]
 
     def tasks(self) -> Lazy[Task]:
         """All tasks in order of id, each read when it is looked at."""
-        return Lazy(self.database.read(lambda connection: rows.numbers(connection, "tasks")), self._read_tasks)
+        ids = self.database.read(lambda connection: rows.numbers(connection, "tasks"))
+        return Lazy("Repository.tasks", ids, self._read_tasks)
 
     def policies(self) -> Lazy[Stored]:
         """The policy of record of each task, in the order of ``tasks()``, each read when it is looked at."""
-        return Lazy([record.policy_of_record for record in self.records()], self._read_policies)
+        ids = [record.policy_of_record for record in self.records()]
+        return Lazy("Repository.policies", ids, self._read_policies)
 
     def cross_values(self) -> CrossValues:
         """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``."""
@@ -306,14 +324,14 @@ class Repository:
         ...     sorted(path.name for path in repository.export(f"{folder}/exported").iterdir())
         ['arrays', 'manifest.json']
         """
-        return archive.export(self.database, Path(folder))
+        return archive.export(self.database, _folder("Repository.export", folder))
 
     def import_(self, folder: str | Path) -> int:
         """Read an exported folder into this repository, which must be new; returns the number of tasks.
 
         ``DamagedError`` if a checksum does not match; then nothing is stored.
         """
-        return archive.import_(self.database, Path(folder))
+        return archive.import_(self.database, _folder("Repository.import_", folder))
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -352,4 +370,11 @@ class Repository:
 
 def _id(caller: str, number: Any) -> int:
     """A number that a record may have."""
-    return whole(caller, "id", number, at_least=1)
+    return whole(caller, "number", number, at_least=1)
+
+
+def _folder(caller: str, folder: Any) -> Path:
+    """A path as a person gives it."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise InvalidInputError(f"{caller}: folder is {folder!r}, must be the path of a folder")
+    return Path(folder)
