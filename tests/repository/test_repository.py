@@ -704,6 +704,48 @@ def test_a_better_estimate_must_be_better_by_two_standard_errors(repository, rng
     assert (after.own_policy != before.own_policy) == clearly
 
 
+def noisy_task(bad: float, good: float, better: float) -> TabularMDP:
+    """One step; action 0 pays exactly ``bad``, the others 10 more or less than their mean, by chance."""
+    reward = np.zeros((6, 3, 2))
+    reward[:, 0], reward[:, 1], reward[:, 2] = bad, [good - 10, good + 10], [better - 10, better + 10]
+    shape = (6, 3, 2)
+    return TabularMDP(
+        np.zeros(shape, int), reward, probability=np.full(shape, 0.5), terminated=np.ones(shape, bool), gamma=0.9,
+        horizon=20,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 1, 0]])
+def test_of_estimated_policies_that_beat_the_own_the_best_mean_is_of_record(repository, order):
+    # 1 beats a bad own policy; it must not then be protected from 2, whose mean is higher by less than the noise
+    tasks = [noisy_task(-20.0, 2.0, 3.0), one_step_task(0, 1, 0), one_step_task(0, 0, 1)]
+    ids, own = {}, {}
+    for i in order:
+        number = repository.add(tasks[i], ALWAYS[i], evaluation_episodes=30)
+        ids[i], own[i] = number, repository.record(number).own_policy
+    record = repository.record(ids[0])
+    found = estimate_values(tasks[0], ALWAYS, episodes=30, seed=int(record.digest[:15], 16))
+    better = 1 + int(found.mean[2] > found.mean[1])
+    assert abs(found.mean[2] - found.mean[1]) < 2 * np.hypot(*found.error[1:])  # neither beats the other
+    assert found.mean[1:].min() - found.mean[0] > 2 * found.error.sum()
+    assert (record.policy_of_record, record.value) == (own[better], found.mean[better])
+    assert repository.check() == []
+
+
+def test_an_estimated_policy_that_is_given_again_is_compared_by_the_same_rule(repository):
+    task = noisy_task(-20.0, 2.0, 3.0)
+    number = repository.add(task, ALWAYS[0], evaluation_episodes=30)
+    found = estimate_values(task, ALWAYS, episodes=30, seed=int(repository.record(number).digest[:15], 16))
+    better = 1 + int(found.mean[2] > found.mean[1])
+    repository.add(one_step_task(*np.eye(3)[3 - better]), ALWAYS[3 - better])
+    assert repository.record(number).value == found.mean[3 - better]
+    repository.add(task, ALWAYS[better], evaluation_episodes=30)
+    record = repository.record(number)
+    assert (record.policy_of_record, record.value) == (record.own_policy, found.mean[better])
+    repository.add(task, ALWAYS[3 - better], evaluation_episodes=30)  # not better: the own policy stays
+    assert repository.record(number) == record
+
+
 # Two at one place
 
 

@@ -85,7 +85,10 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 @options.repository_argument
 @options.json_option
 def list_(place: str, as_json: bool) -> None:
-    """All tasks: the best stored policy for each, its file, what it is worth, and the cell they are in."""
+    """All tasks: the best stored policy for each, its file, what it is worth, and the cell they are in.
+
+    It is the task's own policy, or the best of those that are better (estimates: by two standard errors).
+    """
     with options.opened(place) as repository:
         found, cells = repository.records(), repository.cells()
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from pastmaster.repository.database import Work
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Contents, evaluation_seed
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import Valued, Vector, Worth, best, read_matrix, vector_arrays
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_matrix, read_pairs, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
@@ -120,7 +120,17 @@ class Addition:
         number = int(stored["id"])
         if number not in self.column.worths:
             self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
-        return self.column.worths[number].beats(Worth(stored["value"], stored["value_error"]))
+        return bool(self._succeeds(connection, [stored]))
+
+    def _succeeds(self, connection: sa.Connection, tasks: Iterable[Mapping[str, Any]]) -> list[int]:
+        """The ids of those tasks in which the policy becomes that of record; their own policies' values are read."""
+        above = [task for task in tasks if self.column.worths[task["id"]].is_above(_worth_of_record(task))]
+        other = [task for task in above if task["own_policy"] != task["policy_of_record"]]
+        ids, owns = [task["id"] for task in other], [task["own_policy"] for task in other]
+        own = {task["id"]: _worth_of_record(task) for task in above}
+        own |= zip(ids, read_pairs(connection, ids, owns), strict=True)
+        worths = self.column.worths
+        return [task["id"] for task in above if worths[task["id"]].succeeds(_worth_of_record(task), own[task["id"]])]
 
     def _stored(self, connection: sa.Connection) -> list[rows.Row]:
         """The task's own record, if it is stored already."""
@@ -205,9 +215,9 @@ class Addition:
     def _improve(self, connection: sa.Connection, policy: int) -> None:
         """Make the policy that of record wherever it is better than the present one."""
         columns, worths = tasks_table.c, self.column.worths
-        present = connection.execute(sa.select(columns.id, columns.value, columns.value_error))
-        better = [i for i, *worth in present if i in worths and worths[i].beats(Worth(*worth))]
-        found = rows.fetch(connection, "tasks", better)
+        wanted = (columns.id, columns.value, columns.value_error, columns.own_policy, columns.policy_of_record)
+        present = [task for task in connection.execute(sa.select(*wanted)).mappings() if task["id"] in worths]
+        found = rows.fetch(connection, "tasks", self._succeeds(connection, present))
         for row in found:
             rows.update(connection, "tasks", row, **_of_record({policy: worths[row["id"]]}, policy))
         drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
@@ -240,6 +250,11 @@ def check_family(connection: sa.Connection, task: Task, caller: str = "Repositor
                 f"{caller}: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
                 "the tasks of a repository share states, actions and gamma"
             )
+
+
+def _worth_of_record(task: Mapping[str, Any]) -> Worth:
+    """What a stored task's policy of record is worth in it."""
+    return Worth(task["value"], task["value_error"])
 
 
 def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:

@@ -35,17 +35,28 @@ class Worth(NamedTuple):
     value: float
     error: float
 
+    def is_above(self, other: Worth) -> bool:
+        """Whether this value is larger by more than rounding."""
+        return self.value > other.value + BETTER * max(abs(self.value), abs(other.value))
+
     def beats(self, other: Worth) -> bool:
         """Whether this is better by more than rounding and two standard errors of the difference."""
         margin = BETTER * max(abs(self.value), abs(other.value)) + 2.0 * float(np.hypot(self.error, other.error))
         return self.value > other.value + margin
 
+    def succeeds(self, record: Worth, own: Worth) -> bool:
+        """Whether a policy of this worth becomes that of record: it beats the task's own, and is above the present."""
+        return self.beats(own) and self.is_above(record)
+
 
 def best(worths: Mapping[int, Worth], own: int) -> int:
-    """The policy of record: the task's own unless another is better; then the best, the earliest of equals."""
+    """The policy of record: the task's own, or the best of those that beat it, the earliest of equals.
+
+    Only the own policy is protected from noise: a policy that beat it first must not keep out a better one.
+    """
     found = own
     for number in sorted(worths):
-        if worths[number].beats(worths[found]):
+        if worths[number].succeeds(worths[found], worths[own]):
             found = number
     return found
 
@@ -124,6 +135,14 @@ def read_matrix(
         i, j = np.argwhere(np.isnan(U))[0]
         raise DamagedError(f"the value of policy {policies[j]} in task {tasks[i]} is not there")
     return U
+
+
+def read_pairs(connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int]) -> list[Worth]:
+    """The worth of each of these policies in the task beside it."""
+    distinct, column = distinct_policies(policies)
+    values, errors = (read_matrix(connection, tasks, distinct, what) for what in ("values", "errors"))
+    pairs = np.arange(len(tasks)), np.array(column, np.int64)
+    return list(map(Worth, values[pairs].tolist(), errors[pairs].tolist()))
 
 
 class _Places:
