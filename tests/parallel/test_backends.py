@@ -444,20 +444,37 @@ def test_a_missing_package_is_named(backend, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InvalidInputError) as caught:
         parallel.run(abs, [1], backend=backend)
-    assert str(caught.value) == (f"backend is {backend!r}, which needs the package {package}: pip install {package}")
+    assert str(caught.value) == (
+        f"parallel.run: backend is {backend!r}, which needs the package {package}: pip install {package}"
+    )
 
 
-@pytest.mark.parametrize("call", [
-    lambda **k: parallel.run(abs, [1], **k),
-    lambda **k: cross_values([random_mdp(np.random.default_rng(0))], **k),
-    lambda **k: search_clusterings(np.zeros((3, 3)), n_clusters=1, rng=np.random.default_rng(0), **k),
-    lambda **k: plain_trials(**k),
-    lambda **k: compiled_trials(**k),
-])  # fmt: skip
+CALLERS = [
+    ("parallel.run", lambda **k: parallel.run(abs, [1], **k)),
+    ("cross_values", lambda **k: cross_values([random_mdp(np.random.default_rng(0))], **k)),
+    ("search_clusterings", lambda **k: search_clusterings(np.zeros((3, 3)), n_clusters=1, rng=0, **k)),
+    ("estimate_cross_values", lambda **k: estimate_cross_values(
+        [random_mdp(np.random.default_rng(0), horizon=5)], budget=20, rng=0, **k
+    )),
+    ("transfer", lambda **k: plain_trials(**k)),
+    ("transfer", lambda **k: compiled_trials(**k)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("caller", "call"), CALLERS)
 @pytest.mark.parametrize("backend", ["multiprocessing", "", 1, "Loky"])
-def test_an_unknown_backend_is_refused(call, backend):
-    with pytest.raises(InvalidInputError, match=r"backend is .*, must be one of threads, loky, dask, ray, or None"):
-        call(backend=backend)
+def test_an_unknown_backend_is_refused(caller, call, backend):
+    sentence = rf"^{caller}: backend is .*, must be one of threads, loky, dask, ray, or None"
+    for n_jobs in (1, 2):
+        with pytest.raises(InvalidInputError, match=sentence):
+            call(backend=backend, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize(("caller", "call"), CALLERS)
+def test_a_number_of_workers_that_is_none_is_refused(caller, call):
+    for n_jobs in (0, -2, 1.5, "2", None):
+        with pytest.raises(InvalidInputError, match=rf"^{caller}: n_jobs is .*, must be a positive number of workers"):
+            call(n_jobs=n_jobs)
 
 
 def test_an_environment_that_trials_share_stays_in_this_process():

@@ -144,7 +144,7 @@ class Search:
             saved = parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
         return parallel.run(
             self.restart, items, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="clustering",
-            on_interrupt=self.stop.set,
+            on_interrupt=self.stop.set, caller="search_clusterings",
         )  # fmt: skip
 
     def _walks_from_arrays(self, arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:

@@ -29,6 +29,9 @@ class Piece(NamedTuple):
     ranges: tuple[EpisodeRange, ...]
 
 
+CALLER = "estimate_cross_values"
+
+
 class EpisodeRunner:
     """Tasks, policies and seeds, and how their episodes are run."""
 
@@ -37,9 +40,9 @@ class EpisodeRunner:
         backend: str | None, progress: bool,
     ) -> None:  # fmt: skip
         self.player = _Player(tasks, policies, seeds)
-        if backend is None and parallel.worker_count(n_jobs) > 1:
+        if parallel.worker_count(n_jobs, CALLER) > 1 and parallel.checked_backend(backend, CALLER) is None:
             backend = "loky"  # environments hold the interpreter
-        self.workers: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
+        self.workers: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": CALLER}
         self.workers["team"] = parallel.Team()  # for all rounds
         self.folder, self.identity = folder, None if folder is None else _identity(tasks, policies)
 

@@ -128,7 +128,7 @@ def _run(
     Each has a file, which any reproduction can use. ``how`` is about workers and the bar.
     """
     parallel.saving_folder("reproduce", folder)
-    if how["backend"] is None and parallel.worker_count(how["n_jobs"]) > 1:
+    if how["backend"] is None and parallel.worker_count(how["n_jobs"], "reproduce") > 1:
         how["backend"] = "loky"
     units = {unit.name: unit for experiment in chosen for unit in experiment.units}
     runs = [UnitRun(unit, seed, scale) for seed in seeds for unit in sorted(units.values(), key=lambda u: -u.weight)]
@@ -138,9 +138,8 @@ def _run(
         saved = parallel.Saved[UnitRun, UnitArrays](
             folder, "", lambda results: results[0], lambda arrays, _: [dict(arrays)], [one.stem for one in batch]
         )
-        for one, arrays in zip(
-            batch, parallel.run(UnitRun.run, batch, save=saved, label="reproduce", **how), strict=True
-        ):
+        made = parallel.run(UnitRun.run, batch, save=saved, label="reproduce", caller="reproduce", **how)
+        for one, arrays in zip(batch, made, strict=True):
             found[one.seed][one.unit.name] = arrays
     return found
 

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pastmaster.checks import is_whole
+from pastmaster.checks import called_as, is_whole
 from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.parallel.saved import Saved, as_text, digest, from_text, saving_folder
 from pastmaster.parallel.workers import ATTEMPTS, BACKENDS, Workers
@@ -65,6 +65,7 @@ def run(
     label: str = "",
     on_interrupt: Callable[[], None] | None = None,
     team: Team | None = None,
+    caller: str = "parallel.run",
 ) -> list[Result]:
     """``[function(item) for item in items]`` on several workers.
 
@@ -91,6 +92,8 @@ def run(
         In the caller itself the jobs get the KeyboardInterrupt.
     team : Team, optional
         Keeps its workers for the next call.
+    caller : str
+        The function that a person called, with which errors begin.
 
     Examples
     --------
@@ -98,14 +101,15 @@ def run(
     >>> parallel.run(abs, [-1, 2, -3], n_jobs=2)
     [1, 2, 3]
     """
-    count, kind = worker_count(n_jobs), checked_backend(backend)
+    count, kind = worker_count(n_jobs, caller), checked_backend(backend, caller)
     chunks = _Chunks(items, save, progress, label)
     left = chunks.left
     if kind in (None, "threads") and (count == 1 or not left):
         chunks.collect((index, [function(item) for item in chunk]) for index, chunk in left.items())
     elif left:
         held = team or Team()
-        workers = held.hire(function, kind or "threads", min(count, len(left)) if team is None else count)
+        with called_as(caller):
+            workers = held.hire(function, kind or "threads", min(count, len(left)) if team is None else count)
         undisturbed = False
         try:
             undisturbed = chunks.run_on(workers, on_interrupt)
@@ -191,19 +195,21 @@ def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
     return [items[first:last] for first, last in pairwise(edges)]
 
 
-def worker_count(n_jobs: int) -> int:
+def worker_count(n_jobs: int, caller: str = "parallel.run") -> int:
     """The number of workers meant by ``n_jobs``."""
     if not is_whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
-        raise InvalidInputError(f"n_jobs is {n_jobs!r}, must be a positive number of workers, or -1 for one to a core")
+        raise InvalidInputError(
+            f"{caller}: n_jobs is {n_jobs!r}, must be a positive number of workers, or -1 for one to a core"
+        )
     if n_jobs > 0:
         return int(n_jobs)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def checked_backend(backend: str | None) -> str | None:
+def checked_backend(backend: str | None, caller: str = "parallel.run") -> str | None:
     """The name of a backend, or None."""
     if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
-        raise InvalidInputError(f"backend is {backend!r}, must be one of {', '.join(BACKENDS)}, or None")
+        raise InvalidInputError(f"{caller}: backend is {backend!r}, must be one of {', '.join(BACKENDS)}, or None")
     return backend
 
 

@@ -125,7 +125,7 @@ def transfer(
     saved = None if folder is None else saved_trials(folder, plan, fresh, streams)
     results = parallel.run(
         partial(run_trial, plan), streams, n_jobs=n_jobs, backend=backend, save=saved,
-        progress=progress and trials > 1, label="transfer",
+        progress=progress and trials > 1, label="transfer", caller="transfer",
     )  # fmt: skip
     return TransferRun.of(
         results, problem.sources, bounds_from, names=problem.names, gamma=problem.gamma, seed=seed
@@ -150,8 +150,8 @@ def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
 
 def _chosen_backend(plan: Plan, fresh: Any, trials: int, n_jobs: int, backend: str | None) -> str | None:
     """The backend asked for; processes for trials in Python; an error if trials would share an environment."""
-    alone = parallel.worker_count(n_jobs) == 1 or trials == 1
-    if parallel.checked_backend(backend) is None and not (alone or plan.compiles(fresh)):
+    alone = parallel.worker_count(n_jobs, "transfer") == 1 or trials == 1
+    if parallel.checked_backend(backend, "transfer") is None and not (alone or plan.compiles(fresh)):
         backend = "loky"  # Python holds the GIL
     if plan.problem.shared_environment and trials > 1 and not (alone and backend in (None, "threads")):
         wrong = f"n_jobs is {n_jobs}, must be 1" if not alone else f"backend is {backend!r}, must be None"

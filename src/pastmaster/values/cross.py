@@ -75,7 +75,7 @@ def cross_values(
         )
     check_alike(models, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
-    workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
+    workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": "cross_values"}
     columns = _solved_policies(models, folder, workers) if policies is None else policies
     U = _Cross(models, listed(columns, "cross_values: policies")).matrix(models, folder, workers)
     return CrossValues(U, paired=policies is None)
