@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pastmaster import figures
 from pastmaster.arrays import FloatArray, LongArray
+from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,9 +58,18 @@ def task_points(clustering: Clustering) -> FloatArray:
     return classical_scaling(np.sqrt(np.maximum(0.0, norms[:, None] + norms - 2.0 * distance @ distance.T)))
 
 
-def _short(name: Any) -> str:
-    text = str(name)
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+def _names(clustering: Clustering, tasks: bool) -> list[str]:
+    """The names of all tasks, or of all policies; what all of them begin with, up to a comma, is left out of long ones."""
+    n_tasks, n_policies = clustering.distance.shape
+    name_of = clustering.task if tasks else clustering.policy
+    names = [str(name_of(i)) for i in range(n_tasks if tasks else n_policies)]
+    if max(map(len, names)) > LONGEST_NAME:
+        common = "".join(
+            a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+        )
+        begin = common.rfind(", ") + 2 if ", " in common else 0
+        names = [name[begin:] for name in names]
+    return [one_line(name, LONGEST_NAME) for name in names]
 
 
 def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
@@ -77,7 +88,8 @@ def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
     places = np.argsort(columns)[kept]
     axes.plot(places, np.full(len(places), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
     if len(kept) <= MOST_KEPT_NAMES:
-        names = [_short(clustering.policy(j)) for j in kept.tolist()]
+        named = _names(clustering, tasks=False)
+        names = [named[j] for j in kept.tolist()]
         axes.set_xticks(places, names, rotation=90 if max(map(len, names)) > 3 else 0, fontsize=8)
     _name_rows(axes, clustering, order)
 
@@ -97,7 +109,8 @@ def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
             if row - apart[-1] >= len(order) / MOST_NAMES:
                 apart.append(row)
         rows = np.array(apart)
-    axes.set_yticks(rows, [_short(clustering.task(i)) for i in order[rows].tolist()], fontsize=8)
+    names = _names(clustering, tasks=True)
+    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=8)
 
 
 def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
@@ -105,12 +118,12 @@ def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
     table = clustering.table()
     kept = list(dict.fromkeys(clustering.representatives.tolist()))
     rows, losses = np.arange(len(order)), np.array([table[i].loss for i in order.tolist()])
-    policies = np.array([table[i].policy for i in order.tolist()])
+    policies, names = np.array([table[i].policy for i in order.tolist()]), _names(clustering, tasks=False)
     for number, column in enumerate(kept):
         those = policies == column
         again, place = divmod(number, len(figures.COLOURS))
         colour, hatch = figures.COLOURS[place], HATCHES[again % len(HATCHES)]
-        label = f"{_short(clustering.policy(column))} ({int(those.sum())})" if number < MOST_KEPT_NAMES else None
+        label = f"{names[column]} ({int(those.sum())})" if number < MOST_KEPT_NAMES else None
         axes.barh(rows[those], losses[those], height=0.8, label=label, color=colour, hatch=hatch)
         axes.plot(losses[those], rows[those], "o", color=colour, markersize=4, clip_on=False)
     for edge in _edges(clustering):
@@ -124,7 +137,8 @@ def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
         title, measure = "What each task loses under the best kept policy", "loss"
     axes.set(title=f"{title}\n(0: nothing)", xlabel=measure)
     _name_rows(axes, clustering, order)
-    axes.legend(loc="best", fontsize=8, title="kept policy (its tasks)", framealpha=0.9)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}  # not over the bars
+    axes.legend(fontsize=8, title="kept policy (its tasks)", **below)
 
 
 def _trace(axes: Any, clustering: Clustering) -> None:
