@@ -534,3 +534,14 @@ def test_bad_arguments_are_refused_by_name(rng, wrong, named):
 def test_a_chain_that_cannot_be_is_refused_by_name(wrong, named):
     with pytest.raises(InvalidInputError, match=f"Chain: {named}"):
         Chain(**wrong)
+
+
+def test_long_names_in_a_picture_keep_what_tells_them_apart():
+    names = [f"windy corridor with a long name, goal {i}, wind 0.{i}" for i in range(3)]
+    found = search_clusterings(D3, n_clusters=2, rng=0).named(names, names)
+    first, second = found.plot().axes[:2]
+    assert [text.get_text() for text in second.get_yticklabels()] == [f"goal {i}, wind 0.{i}" for i in range(3)]
+    assert [text.get_text() for text in first.get_xticklabels()][0].startswith("goal ")
+
+
+D3 = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])

@@ -59,7 +59,7 @@ def task_points(clustering: Clustering) -> FloatArray:
 
 
 def _names(clustering: Clustering, tasks: bool) -> list[str]:
-    """The names of all tasks, or of all policies; what all of them begin with, up to a comma, is left out of long ones."""
+    """The names of all tasks, or of all policies; of long ones without what all begin with, up to a comma."""
     n_tasks, n_policies = clustering.distance.shape
     name_of = clustering.task if tasks else clustering.policy
     names = [str(name_of(i)) for i in range(n_tasks if tasks else n_policies)]
