@@ -541,7 +541,7 @@ def test_long_names_in_a_picture_keep_what_tells_them_apart():
     found = search_clusterings(D3, n_clusters=2, rng=0).named(names, names)
     first, second = found.plot().axes[:2]
     assert [text.get_text() for text in second.get_yticklabels()] == [f"goal {i}, wind 0.{i}" for i in range(3)]
-    assert [text.get_text() for text in first.get_xticklabels()][0].startswith("goal ")
+    assert next(text.get_text() for text in first.get_xticklabels()).startswith("goal ")
 
 
 D3 = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
