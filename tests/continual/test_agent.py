@@ -810,7 +810,7 @@ def test_the_agent_clusters_by_the_papers_distance_unless_told_otherwise(tmp_pat
 @pytest.mark.parametrize(
     ("stream", "sentence"),
     [
-        (None, "stream is None, must be a list"),
+        (None, "stream is None, must be a task or a list of tasks"),
         ([None], "task 0 is a NoneType"),
         ("tasks", "stream is 'tasks'"),
     ],

@@ -210,6 +210,13 @@ def test_a_return_outside_of_its_bounds_is_refused_by_name(world, rng):
         ({"confidence": 1.0}, "confidence is 1.0"),
         ({"bounds": (1.0, 1.0)}, r"bounds is \(1.0, 1.0\), must be"),
         ({"precision": -1.0}, "precision is -1.0"),
+        ({"precision": "a"}, "^estimate_cross_values: precision is 'a', must be a number, at least 0"),
+        ({"progress": "yes"}, "^estimate_cross_values: progress is 'yes', must be True or False"),
+        (
+            {"clustering": QUICK | {"n_cluster": 2}},
+            r"clustering has 'n_cluster' \(did you mean n_clusters\?\), must be of",
+        ),
+        ({"policies": ["a.zip"]}, r"^estimate_cross_values: policies\[0\] is 'a.zip'.*load_sb3"),
         ({"rng": 3.0}, "rng is 3.0, must be a seed"),
         ({"policies": []}, "policies is empty"),
         (

@@ -31,6 +31,7 @@ from pastmaster.reuse import QLearning, transfer
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
+from pastmaster.values.given import not_a_task, several_tasks
 
 RECORDED_DEFAULTS = "recommended"  # of selector and learner: noted when a stream is begun
 FORMER_DEFAULTS: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
@@ -127,18 +128,14 @@ class ContinualTransfer:
         self._given_rng = rng is not None
         self._defaults: dict[str, Any] = {}
 
-    def run(self, stream: Iterable[Task]) -> ContinualRun:
+    def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
 
         A stream that was stopped must be given the tasks it began with. These are not run again, and hooks are called
         for them with ``replayed`` set. ``InvalidInputError`` if a task is of another family, or the stream of this name
         began with other tasks or settings.
         """
-        if not isinstance(stream, Iterable) or isinstance(stream, str):
-            raise InvalidInputError(
-                f"ContinualTransfer.run: stream is {stream!r}, must be a list of tasks: pass [task]"
-            )
-        tasks = iter(stream)
+        tasks = iter(several_tasks("ContinualTransfer.run: stream", stream))
         for first in islice(tasks, 1):  # before anything is stored
             self._check_task(first, 0)
             tasks = chain([first], tasks)
@@ -191,9 +188,7 @@ class ContinualTransfer:
     def _check_task(self, task: Any, position: int) -> None:
         """Refuse what is no task, or a task of another family."""
         if not isinstance(task, Task):
-            raise InvalidInputError(
-                f"ContinualTransfer.run: task {position} is a {type(task).__name__}, must be a TabularMDP or a GymTask"
-            )
+            raise not_a_task(f"ContinualTransfer.run: task {position}", task)
         with called_as("ContinualTransfer.run"):
             self.repository.check_family(task)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import IntArray, LongArray, sealed
-from pastmaster.checks import chosen, flag, listed, whole, within
+from pastmaster.checks import chosen, flag, guess, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
@@ -34,6 +34,7 @@ from pastmaster.policies import Policy, as_policy
 from pastmaster.solving import solve
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import CrossValues
+from pastmaster.values.given import listed_policies, not_a_task, several_tasks
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent
@@ -42,7 +43,7 @@ SEARCHED = ("restarts", "iterations")
 
 
 def estimate_cross_values(
-    tasks: Iterable[Task], policies: Iterable[Any] | None = None, *, budget: int, rng: Rng = None,
+    tasks: Task | Iterable[Task], policies: Iterable[Any] | None = None, *, budget: int, rng: Rng = None,
     clustering: Mapping[str, Any] | None = None, allocation: Literal["sequential", "uniform"] | None = None,
     precision: float | None = None, confidence: float = 0.95, paired: bool | None = None,
     bounds: tuple[float, float] | None = None, n_jobs: int = 1, backend: str | None = None,
@@ -53,9 +54,9 @@ def estimate_cross_values(
     Parameters
     ----------
     tasks, policies
-        N tasks with a horizon and M policies, anything ``as_policy`` takes; by default the optimal policies of tasks
-        that have a model. In a deterministic ``TabularMDP`` with one start a table of actions is valued exactly, and
-        counted as one episode.
+        N tasks with a horizon (or one task alone) and M policies, anything ``as_policy`` takes; by default the optimal
+        policies of tasks that have a model. In a deterministic ``TabularMDP`` with one start a table of actions is
+        valued exactly, and counted as one episode.
     budget : int
         The most episodes in all.
     rng : int, numpy.random.Generator, optional
@@ -95,7 +96,7 @@ def estimate_cross_values(
     array([[1.  , 1.75]])
     """
     (generator, seed), tasks = seeded(CALLER, rng), _checked_tasks(tasks)
-    own = policies is None
+    own, progress = policies is None, flag(CALLER, "progress", progress)
     columns = _own_policies(tasks) if own else _checked_columns(policies)
     returns = _exact_returns(tasks, columns, own if paired is None else flag(CALLER, "paired", paired))
     aim = {"budget": budget, "allocation": allocation, "precision": precision, "confidence": confidence}
@@ -118,10 +119,10 @@ def _own_policies(tasks: list[Task]) -> list[Policy]:
 
 
 def _checked_tasks(tasks: Any) -> list[Task]:
-    found = listed([tasks] if isinstance(tasks, Task) else tasks, f"{CALLER}: tasks")
+    found = list(several_tasks(f"{CALLER}: tasks", tasks))
     for i, task in enumerate(found):
         if not isinstance(task, Task):
-            raise InvalidInputError(f"{CALLER}: tasks[{i}] is a {type(task).__name__}, must be a TabularMDP or GymTask")
+            raise not_a_task(f"{CALLER}: tasks[{i}]", task)
         if task.horizon is None:
             raise InvalidInputError(f"{CALLER}: tasks[{i}] has no horizon, must have one: an episode may never end")
     if not found:
@@ -130,7 +131,8 @@ def _checked_tasks(tasks: Any) -> list[Task]:
 
 
 def _checked_columns(policies: Any) -> list[Policy]:
-    found = [as_policy(p, f"{CALLER}: policies[{j}]") for j, p in enumerate(listed(policies, f"{CALLER}: policies"))]
+    columns = listed_policies(f"{CALLER}: policies", policies)
+    found = [as_policy(p, f"{CALLER}: policies[{j}]") for j, p in enumerate(columns)]
     if not found:
         raise InvalidInputError(f"{CALLER}: policies is empty, must hold at least one")
     return found
@@ -164,10 +166,10 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
         raise InvalidInputError(
             f"{CALLER}: clustering is {options!r}, must be options of search_clusterings, as a dict"
         )
-    unknown = sorted(set(options) - {*ASKED, *SEARCHED})
+    unknown = sorted(set(map(str, options)) - {*ASKED, *SEARCHED})
     if unknown:
-        names = ", ".join(map(repr, unknown))
-        raise InvalidInputError(f"{CALLER}: clustering has {names}, must be of {', '.join((*ASKED, *SEARCHED))}")
+        names, hint = ", ".join(map(repr, unknown)), guess(unknown[0], (*ASKED, *SEARCHED))
+        raise InvalidInputError(f"{CALLER}: clustering has {names}{hint}, must be of {', '.join((*ASKED, *SEARCHED))}")
     question = Question(**{name: options[name] for name in ASKED if name in options})
     n_tasks, n_policies = returns.exact.shape
     if not question.directed and not returns.paired:

@@ -25,6 +25,7 @@ from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import task_bounds
+from pastmaster.values.given import not_a_task
 
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30
@@ -266,7 +267,7 @@ def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
 def _episodes(caller: str, task: Any, episodes: int | None) -> int | None:
     """How many episodes value a policy in a task; None: its model does."""
     if not isinstance(task, Task):
-        raise InvalidInputError(f"{caller}: task is a {type(task).__name__}, must be a TabularMDP or a GymTask")
+        raise not_a_task(f"{caller}: task", task)
     if episodes is None:
         return None if isinstance(task, TabularMDP) else DEFAULT_EPISODES
     return whole(caller, "evaluation_episodes", episodes, at_least=2)

@@ -35,6 +35,7 @@ from pastmaster.reuse import TransferRun
 from pastmaster.tables import WIDEST, one_line
 from pastmaster.tasks import Task
 from pastmaster.values import Bounds, CrossValues
+from pastmaster.values.given import not_a_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,9 +179,7 @@ class Repository:
     def check_family(self, task: Task) -> None:
         """Refuse a task that does not share states, actions and gamma with those stored."""
         if not isinstance(task, Task):
-            raise InvalidInputError(
-                f"Repository.check_family: task is a {type(task).__name__}, must be a TabularMDP or a GymTask"
-            )
+            raise not_a_task("Repository.check_family: task", task)
         self.database.read(lambda connection: check_family(connection, task))
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, sealed
-from pastmaster.checks import chosen, listed
+from pastmaster.checks import chosen
 from pastmaster.errors import InvalidInputError
 from pastmaster.solving import _iteration_kernels as iteration, _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
@@ -21,6 +21,7 @@ from pastmaster.tables import frame, html_table
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.tabular import Model, check_alike
 from pastmaster.values import _kernels as kernels
+from pastmaster.values.given import not_a_task, several_tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,13 +191,14 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
 
 def _checked_family(tasks: Any) -> list[Any]:
     """One task or many as a list. They share gamma and, if all are models, states and actions."""
-    family: list[Any] = [tasks] if isinstance(tasks, Task) else listed(tasks, "return_bounds: tasks")
+    family = list(several_tasks("return_bounds: tasks", tasks))
+    for index, task in enumerate(family):
+        if not isinstance(task, Task):
+            raise not_a_task(f"return_bounds: tasks[{index}]", task)
     if not any(isinstance(task, GymTask) for task in family):
         check_alike(family, "return_bounds")
     for index, task in enumerate(family):
         place = f"return_bounds: tasks[{index}]"
-        if not isinstance(task, Task):
-            raise InvalidInputError(f"{place} is a {type(task).__name__}, must be a TabularMDP or a GymTask")
         if task.gamma != family[0].gamma:
             raise InvalidInputError(f"{place}.gamma is {task.gamma}, must be {family[0].gamma} as in tasks[0]")
     return family

@@ -12,7 +12,7 @@ import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, IntArray, sealed
-from pastmaster.checks import listed
+from pastmaster.checks import flag
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.convert import as_table
 from pastmaster.solving import solve
@@ -22,6 +22,7 @@ from pastmaster.tasks.tabular import TabularMDP, check_alike
 from pastmaster.values import _kernels as kernels
 from pastmaster.values.distance import CrossValues
 from pastmaster.values.evaluation import under_policy
+from pastmaster.values.given import listed_policies, several_tasks
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynamics method
@@ -30,7 +31,7 @@ _Solved = tuple[IntArray, str]
 
 
 def cross_values(
-    tasks: Iterable[Any], policies: Iterable[Any] | None = None, *,
+    tasks: TabularMDP | Iterable[Any], policies: Iterable[Any] | None = None, *,
     n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
 ) -> CrossValues:  # fmt: skip
     """U [N, M]: the exact value of each policy in each task, from the task's start and to its horizon.
@@ -40,8 +41,8 @@ def cross_values(
 
     Parameters
     ----------
-    tasks : iterable of TabularMDP
-        Tasks with the same states, actions and gamma.
+    tasks : TabularMDP or iterable of these
+        One task or many, with the same states, actions and gamma.
     policies : iterable of TablePolicy, Solution or array_like, optional
         Actions [S] or probabilities [S, A]. By default policy j is the canonical optimal policy of task j.
     n_jobs, backend, progress
@@ -68,16 +69,17 @@ def cross_values(
     array([[4., 2.],
            [0., 6.]])
     """
-    models = listed(tasks, "cross_values: tasks")
+    models = list(several_tasks("cross_values: tasks", tasks))
     if any(isinstance(task, GymTask) for task in models):
         raise InvalidInputError(
             "cross_values: tasks holds a GymTask, must hold models: estimate_cross_values tries policies by episodes"
         )
     check_alike(models, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
+    flag("cross_values", "progress", progress)
     workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": "cross_values"}
     columns = _solved_policies(models, folder, workers) if policies is None else policies
-    U = _Cross(models, listed(columns, "cross_values: policies")).matrix(models, folder, workers)
+    U = _Cross(models, listed_policies("cross_values: policies", columns)).matrix(models, folder, workers)
     return CrossValues(U, paired=policies is None)
 
 
