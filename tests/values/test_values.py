@@ -310,7 +310,7 @@ SMALL = TabularMDP([[0, 1], [1, 0], [2, 2]], np.zeros((3, 2)), gamma=0.9)
         ([0, 1], r" has shape \(2,\)"),
         ([0, 1, 0, 1], r" has shape \(4,\)"),
         ([], r" has shape \(0,\)"),
-        (0, r" has shape \(\)"),
+        (0, r" is 0, a number, must be \[3\] integer actions"),
         ([0.0, 1.0, 0.0], r" has shape \(3,\) and dtype float64"),
         ([False, True, False], r" has .*dtype bool"),
         (["a", "b", "c"], r" has .*dtype <U1"),
