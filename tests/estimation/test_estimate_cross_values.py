@@ -14,6 +14,7 @@ from pastmaster.estimation import runner
 from pastmaster.estimation.cross_values import estimate_cross_values
 from pastmaster.estimation.intervals import joint_distances
 from pastmaster.estimation.returns import Returns, uncut_distance
+from pastmaster.policies import NetworkPolicy
 
 QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
 
@@ -436,3 +437,17 @@ def test_resampled_values_scatter_about_the_mean_and_never_take_equal_returns_as
     assert draws[:, 0, 1].std() == pytest.approx(returns.of(0, 1).std() / np.sqrt(50), rel=0.3)
     assert draws[:, 1, 0].std() < 0.02
     assert (draws[:, 1, 1] == 0.3).all()
+
+
+def test_a_network_of_another_space_is_refused_before_any_episode():
+    cart, acrobot = (GymTask(name, gamma=0.9, horizon=5) for name in ("CartPole-v1", "Acrobot-v1"))
+    network = NetworkPolicy([(np.zeros((2, 4)), np.zeros(2))])
+    sentence = r"^estimate_cross_values: in tasks\[1\] policies\[0\] is a network that takes 4 numbers"
+    with pytest.raises(InvalidInputError, match=sentence):
+        estimate_cross_values([cart, acrobot], [network], budget=100, bounds=(0.0, 10.0))
+
+
+def test_an_action_that_does_not_fit_is_refused_by_the_function_that_was_called():
+    cart = GymTask("CartPole-v1", gamma=0.9, horizon=5)
+    with pytest.raises(InvalidInputError, match=r"^estimate_cross_values: CartPole-v1: policies\[0\], FunctionPolicy"):
+        estimate_cross_values([cart], [lambda observation: 7], budget=100, bounds=(0.0, 10.0))

@@ -69,9 +69,9 @@ class NamedPolicies:
 
     def _policy(self, path: Path, task: TabularMDP | GymTask, normalise: Any) -> Any:
         """A policy that fits the task."""
+        from pastmaster.estimation.means import fitting_policy
         from pastmaster.files import checked_file, read_npy
         from pastmaster.policies import load_sb3
-        from pastmaster.repository.records import fitted
 
         read: Any
         if path.suffix == ".zip":
@@ -79,7 +79,7 @@ class NamedPolicies:
         else:
             table = "actions [S] or probabilities [S, A]"
             read = read_npy(checked_file("--policy", path, f"a model's .zip file, or an .npy file of {table}"), table)
-        return fitted(read, task, f"--policy {path.name}")
+        return fitting_policy(read, task, f"--policy {path.name}")
 
     def _action_space(self, task: TabularMDP | GymTask) -> gym.Space[Any] | None:
         """The task's actions, where a file may tell their limits in part only: those with a decimal point."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray
@@ -16,9 +17,10 @@ from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
+from pastmaster.policies.convert import check_fits
 from pastmaster.policies.policy import checked_policy
 from pastmaster.tables import one_line
-from pastmaster.tasks import TabularMDP, Task
+from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import cross_values
 
 
@@ -96,7 +98,7 @@ def certain_values(task: Task, policies: Sequence[Policy]) -> FloatArray:
 
 
 def fitting_policy(policy: Any, task: Task, place: str) -> Policy:
-    """The policy that ``as_policy`` makes, a table being checked against the task; errors call it ``place``."""
+    """The policy that ``as_policy`` makes, checked to fit the task if it is a table or a network."""
     made = as_policy(policy, place)
     if isinstance(made, TablePolicy):
         if task.n_states is None or task.n_actions is None:
@@ -104,4 +106,9 @@ def fitting_policy(policy: Any, task: Task, place: str) -> Policy:
                 f"{place} is a table, which needs Discrete observations and actions from 0; {task.name} has others"
             )
         checked_policy(made.table, task.n_states, task.n_actions, place)
+    if isinstance(task, GymTask):
+        check_fits(made, task.observation_space, task.action_space, place, task.name)
+    else:
+        spaces = gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
+        check_fits(made, *spaces, place, task.name or "the task")
     return made

@@ -52,7 +52,11 @@ class EpisodeRunner:
         pieces = [piece for i in tasks for piece in _pieces(i, returns.counts[i], plan[i])]
         saved = None if self.folder is None else self._saved(self.folder, pieces)
         label = f"{int(plan.sum()):,} episodes"
-        results = parallel.run(self.player, pieces, save=saved, label=label, **self.workers)
+        try:
+            results = parallel.run(self.player, pieces, save=saved, label=label, **self.workers)
+        except InvalidInputError as error:  # of a policy that does not fit, and begins with the task
+            sentence = str(error).removeprefix(f"{CALLER}: ")
+            raise InvalidInputError(f"{CALLER}: {sentence}") from error.__cause__
         for piece, played in zip(pieces, results, strict=True):
             for some, part in zip(piece.ranges, played, strict=True):
                 returns.add(piece.task, some.policy, part)

@@ -18,8 +18,7 @@ from pastmaster.arrays import Array, sealed
 from pastmaster.checks import chosen, is_whole
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
-from pastmaster.policies import FunctionPolicy, NetworkPolicy, Policy, TablePolicy
-from pastmaster.policies.convert import check_fits
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
 from pastmaster.tables import one_line
@@ -221,23 +220,12 @@ def called(caller: str, name: Any, source: Any) -> dict[str, str]:
     return {key: plain(text, f"{caller}: {key}") for key, text in given.items() if text is not None}
 
 
-def fitted(policy: Any, task: Task, place: str) -> Policy:
-    """Anything that is taken for a policy, as one that can act in a task."""
-    made = fitting_policy(policy, task, place)
-    if isinstance(task, GymTask):
-        check_fits(made, task.observation_space, task.action_space, place, task.name)
-    else:
-        spaces = gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
-        check_fits(made, *spaces, place, task.name or "the task")
-    return made
-
-
 def policy_row(
     caller: str, policy: Any, task: Task, provenance: str, names: Mapping[str, str] | None = None
 ) -> tuple[Row, dict[str, Array], Stored]:
     """The columns and arrays that hold a policy, a table or a network, and the policy as it will be returned."""
     chosen(caller, "provenance", provenance, PROVENANCES)
-    made = fitted(policy, task, f"{caller}: policy")
+    made = fitting_policy(policy, task, f"{caller}: policy")
     if isinstance(made, NetworkPolicy):
         stored: Stored = made
         array, settings = made.weights, {"kind": "network"} | made.settings
