@@ -293,8 +293,8 @@ def test_a_frame_of_sources_is_refused():
 OTHERS = {
     "FixedPolicy: policy is None, must be an array": lambda: FixedPolicy(None),
     "FixedPolicy: policy is 'a.zip', and there is no such file, must be a policy": lambda: FixedPolicy("a.zip"),
-    r"FixedPolicy: policy has shape \(2,\) .*must be \[16\]": lambda: met(learner=FixedPolicy([0, 1])),
-    r"FixedPolicy: policy is NetworkPolicy\(4 - 2": lambda: met(learner=FixedPolicy(BALANCE)),
+    r"transfer: learner\.policy has shape \(2,\) .*must be \[16\]": lambda: met(learner=FixedPolicy([0, 1])),
+    r"transfer: learner\.policy is NetworkPolicy\(4 - 2": lambda: met(learner=FixedPolicy(BALANCE)),
     "QLearning: epsilon is 2, must be numbers in 0 .. 1": lambda: QLearning(epsilon=2),
     "QLearning: epsilon is 'fast', must be numbers": lambda: QLearning(epsilon="fast"),
     "QLearning: initial is None, must be a finite number": lambda: QLearning(initial=None),
@@ -318,7 +318,9 @@ def test_box_actions_are_not_told_to_use_dqn():
     assert "SB3Learning('SAC')" in refused(lambda: transfer(pendulum, [], episodes=1, learner=QLearning()))
     pytest.importorskip("stable_baselines3")
     wrong = refused(lambda: transfer(pendulum, [], episodes=1, learner=SB3Learning("DQN")))
-    assert wrong.startswith("SB3Learning: algorithm is 'DQN', must be 'SAC' or 'TD3' or 'DDPG' for actions of Box [1]")
+    assert wrong.startswith(
+        "transfer: learner.algorithm is 'DQN', must be 'SAC' or 'TD3' or 'DDPG' for actions of Box [1]"
+    )
 
 
 # Shown

@@ -98,7 +98,9 @@ def test_without_being_told_there_are_about_100_windows_that_cover_every_episode
 @pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
 def test_a_window_that_is_no_number_of_episodes_is_refused(window):
     for method in (two_trials().curve, two_trials().shares):
-        with pytest.raises(InvalidInputError, match=r"TransferRun: window is .*, must be a whole number, at least 1"):
+        with pytest.raises(
+            InvalidInputError, match=r"^TransferRun\.\w+: window is .*, must be a whole number, at least 1"
+        ):
             method(window)
 
 

@@ -248,5 +248,5 @@ def test_what_the_algorithm_cannot_do_is_said(seed, monkeypatch):
 
 def test_images_are_refused(seed):
     images = gym.spaces.Box(0, 255, (40, 36, 3), np.uint8)
-    with pytest.raises(InvalidInputError, match=r"SB3Learning\(DQN.*no learner here takes images"):
+    with pytest.raises(InvalidInputError, match=r"SB3Learning: algorithm is .DQN.*no learner here takes images"):
         SB3Learning("DQN").start(images, gym.spaces.Discrete(2), 0.9, np.random.default_rng(seed))

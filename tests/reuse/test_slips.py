@@ -14,8 +14,10 @@ from pastmaster import (
     GymTask,
     InvalidInputError,
     QLearning,
+    SB3Learning,
     TabularMDP,
     TaskError,
+    plot_curves,
     return_bounds,
     transfer,
 )
@@ -172,7 +174,7 @@ def test_an_action_outside_the_space_names_the_source_and_the_action(task, actio
 
 def test_an_error_of_a_fixed_policy_names_it():
     wrong = refused(lambda: played([], learner=FixedPolicy(lambda state: 1 / 0)))
-    assert wrong.startswith("FixedPolicy: policy raised ZeroDivisionError")
+    assert wrong.startswith("transfer: learner.policy raised ZeroDivisionError")
 
 
 def test_an_error_of_an_environment_names_the_environment():
@@ -209,3 +211,69 @@ def test_a_horizon_that_is_no_number_is_refused(task):
 
 def test_a_long_array_in_place_of_a_learner_is_shown_in_part():
     assert len(refused(lambda: played([], learner=np.zeros(1000)))) < 300
+
+
+# Learners and selectors
+
+
+class Free(Paying):
+    """Actions without limits."""
+
+    action_space = gym.spaces.Box(-np.inf, np.inf, (1,))
+
+
+class Half(Paying):
+    """Actions with one limit."""
+
+    action_space = gym.spaces.Box(0, np.inf, (2,))
+
+
+class Blind(Paying):
+    """Observations of no numbers."""
+
+    observation_space = gym.spaces.Box(0, 1, (0,))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(Free, "actions without finite limits"), (Half, "actions without finite limits"), (Blind, "observations of no")],
+)
+def test_a_task_in_which_no_learner_of_ours_learns_asks_for_one(make, words):
+    wrong = refused(lambda: in_environment(make))
+    assert wrong.startswith(f"transfer: learner is None, must be given for this task: no learner here takes {words}")
+    assert wrong.endswith("pass a learner of your own, or FixedPolicy(policy)")
+    pytest.importorskip("stable_baselines3")
+    wrong = refused(lambda: in_environment(make, learner=SB3Learning("SAC")))
+    assert wrong.startswith("transfer: learner.algorithm is 'SAC', must be another learner: no learner here takes")
+
+
+def test_settings_that_an_algorithm_does_not_take_are_those_of_the_learner():
+    pytest.importorskip("stable_baselines3")
+    wrong = refused(lambda: played([], "CartPole-v1", gamma=0.9, learner=SB3Learning("DQN", wings=2)))
+    assert re.match(r"transfer: learner\.settings are .*'wings': 2.*, must be settings that DQN takes: .*wings", wrong)
+
+
+@pytest.mark.parametrize("made", [None, 3, "exp3-transfer"])
+def test_a_function_that_makes_no_selector_is_refused(made):
+    wrong = refused(lambda: played([[0]], selector=lambda *given, **named: made))
+    assert wrong == f"transfer: selector makes {made!r}, must make an object with methods ask and tell"
+
+
+# Results
+
+
+@pytest.mark.parametrize("window", ["a", 0, 1.5])
+def test_a_window_that_is_no_length_names_the_method(window):
+    run = played([[0]])
+    for method in (run.curve, run.shares):
+        wrong = refused(lambda method=method: method(window))
+        assert wrong.startswith(f"TransferRun.{method.__name__}: window is {window!r}, must be a whole number")
+
+
+@pytest.mark.parametrize("optimum", ["a", math.nan, math.inf, True])
+def test_an_optimum_that_is_no_number_is_not_drawn(optimum):
+    pytest.importorskip("matplotlib")
+    run = played([[0]])
+    sentence = f"optimum is {optimum!r}, must be a finite number or None"
+    assert refused(lambda: run.plot(optimum)) == f"TransferRun.plot: {sentence}"
+    assert refused(lambda: plot_curves({"one": run}, optimum)) == f"plot_curves: {sentence}"

@@ -96,7 +96,7 @@ class Untouched(gym.Env):
         ({"bounds": (0, 1, 2)}, r"must be \(lower, upper\)"),
         ({"selector": "exp4"}, "transfer: selector is 'exp4', must be one of exp3-transfer, tsallis-inf, .*ppr"),
         ({"selector": 3}, "transfer: selector is 3, must be a name or be called as selector"),
-        ({"selector": partial(Exp3Transfer, delta=2.0)}, r"exp3-transfer: delta is 2\.0, must be in 0 \.\. 1"),
+        ({"selector": partial(Exp3Transfer, delta=2.0)}, r"Exp3Transfer: delta is 2\.0, must be in 0 \.\. 1"),
         ({"learner": "q"}, r"transfer: learner is 'q', must be a QLearning\(\), .*, or an object with a method start"),
         ({"learner": QLearning}, r"transfer: learner is <class .*QLearning'>, must be a QLearning\(\), .*or an object"),
         ({"selector": "ppr", "share": True}, "transfer: share is True, must be False for policy reuse"),

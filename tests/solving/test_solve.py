@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from pastmaster import (
+    GymTask,
     InvalidInputError,
     Repository,
     TabularMDP,
@@ -417,3 +418,20 @@ def test_a_solution_shows_itself():
     assert frame["action"].tolist() == solution.policy.tolist()
     assert frame["value"].tolist() == solution.value.tolist()
     assert repr(solution).split(",")[0] in solution._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        (GymTask("FrozenLake-v1"), "solve: task is a GymTask, must be a TabularMDP: pass task.table"),
+        (GymTask("CartPole-v1"), "solve: task is a GymTask, must be a TabularMDP, and this environment has no table"),
+        ("FrozenLake-v1", "solve: task is a str, must be a TabularMDP: pass TabularMDP.from_gymnasium(env, gamma)"),
+        (None, "solve: task is a NoneType, must be a TabularMDP"),
+    ],
+)
+def test_what_is_no_model_is_told_how_to_become_one(task, sentence):
+    with pytest.raises(InvalidInputError) as caught:
+        solve(task)
+    assert str(caught.value).startswith(sentence)
+    if isinstance(task, GymTask) and task.table is not None:
+        assert solve(task.table).converged

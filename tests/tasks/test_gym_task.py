@@ -365,3 +365,8 @@ def test_the_horizon_ends_an_episode():
     found = estimate_values(task, [np.zeros(48, int)], episodes=3, seed=0)
     assert found.mean.tolist() == [-5.0]
     assert found.error.tolist() == [0.0]
+
+
+def test_an_environment_in_place_of_its_id_is_told_to_be_made_by_a_function():
+    with pytest.raises(InvalidInputError, match=r"GymTask: env_id is <.*CartPole.*: pass lambda: gymnasium\.make\("):
+        GymTask(gym.make("CartPole-v1"))

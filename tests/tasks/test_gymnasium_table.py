@@ -120,5 +120,6 @@ def test_an_environment_without_a_table_is_refused():
     ],
 )
 def test_a_broken_table_is_refused(table, message):
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(InvalidInputError, match=message) as caught:
         TabularMDP.from_gymnasium(tabular(table), 0.9)
+    assert str(caught.value).startswith("TabularMDP.from_gymnasium: ")

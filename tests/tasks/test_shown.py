@@ -86,13 +86,16 @@ def test_one_line_keeps_both_ends(width):
     assert one_line("a\n b") == "a b"
 
 
+FROM = r"TabularMDP\.from_gymnasium: "
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: TabularMDP.from_gymnasium("Nope-v1", gamma=0.9), "from_gymnasium: env is 'Nope-v1', must be an env"),
-        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=1), r"from_gymnasium: gamma is 1, must be in \[0, 1\)"),
-        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=0.9, horizon=1.5), "from_gymnasium: horizon is 1.5, must be"),
-        (lambda: TabularMDP.from_gymnasium("CartPole-v1", gamma=0.9), "from_gymnasium: .* has no transition table P"),
+        (lambda: TabularMDP.from_gymnasium("Nope-v1", gamma=0.9), FROM + "env is 'Nope-v1', must be an env"),
+        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=1), FROM + r"gamma is 1, must be in \[0, 1\)"),
+        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=0.9, horizon=1.5), FROM + "horizon is 1.5, must be"),
+        (lambda: TabularMDP.from_gymnasium("CartPole-v1", gamma=0.9), FROM + ".* has no transition table P"),
         (lambda: TabularMDP([[0]], [[0.0]], gamma=0.9, name=None), "TabularMDP: name is None, must be a text"),
         (lambda: GymTask(LAKE, name=3), "GymTask: name is 3, must be a text"),
         (lambda: GymTask(LAKE, ["desc"]), r"GymTask: kwargs is \['desc'\], must be a dict"),

@@ -39,7 +39,7 @@ class FixedPolicy:
         """Return a copy that draws from ``rng`` where the policy is random; an error if it cannot act in the spaces."""
         started = copy(self)
         started.policy = fitted(self.policy, observations, actions, PLACE)
-        started._act = acting(self.policy, rng, PLACE)
+        started._act = acting(self.policy, rng, "transfer: learner.policy")
         return started
 
     def __repr__(self) -> str:

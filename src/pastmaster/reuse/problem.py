@@ -15,9 +15,10 @@ from pastmaster.errors import InvalidInputError, PastmasterError, TaskError
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.defaults import default_learner
+from pastmaster.reuse.fixed_policy import FixedPolicy
 from pastmaster.reuse.protocols import LearnerSettings, Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
-from pastmaster.reuse.sb3_learner import fitting
+from pastmaster.reuse.sb3_learner import SB3Learning, fitting
 from pastmaster.reuse.sources import fitted, named_sources, of_space, source_arrays
 from pastmaster.tables import one_line
 from pastmaster.tasks import Task
@@ -110,7 +111,13 @@ class Problem:
 
     def new_learner(self, rng: np.random.Generator) -> Any:
         """A learner that knows nothing yet."""
-        return self.settings.start(self.observations, self.actions, self.gamma, rng)
+        try:
+            return self.settings.start(self.observations, self.actions, self.gamma, rng)
+        except InvalidInputError as error:
+            _, _, wrong = str(error).partition(": ")
+            if not (wrong and isinstance(self.settings, SB3Learning | FixedPolicy)):
+                raise
+            raise InvalidInputError(f"transfer: learner.{wrong}") from error
 
     def watch(self) -> Watch:
         """A watch over the environments of one trial."""

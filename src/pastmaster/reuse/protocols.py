@@ -43,6 +43,7 @@ class LearnerSettings(Protocol):
         """Return a learner that knows nothing yet."""
 
 
+@runtime_checkable
 class SelectorProtocol(Protocol):
     """A selector of your own. ``selector(n_sources, episodes, bounds=..., rng=...)`` makes one for each trial.
 

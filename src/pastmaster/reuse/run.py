@@ -11,6 +11,7 @@ import numpy as np
 
 from pastmaster import figures
 from pastmaster.arrays import FloatArray, IntArray, LongArray
+from pastmaster.checks import is_finite, is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.drawing import draw_curves, draw_run
 from pastmaster.reuse.protocols import adapted, policy_to_keep
@@ -157,7 +158,7 @@ class TransferRun:
 
     def shares(self, window: int | None = None) -> FloatArray:
         """Return how often each arm ran, as a share of the episodes of all trials [windows, c + 1]; see ``curve``."""
-        counts = windows(self.returns.shape[1], window, "TransferRun").counts(self.arms, self.n_sources + 1)
+        counts = windows(self.returns.shape[1], window, "TransferRun.shares").counts(self.arms, self.n_sources + 1)
         shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
         return shares
 
@@ -167,7 +168,7 @@ class TransferRun:
         ``window`` is the number of episodes in a window; by default there are about 100 windows. The result has
         ``episode`` (the middles of the windows), ``mean``, ``low`` and ``high``, each [windows].
         """
-        cut = windows(self.returns.shape[1], window, "TransferRun")
+        cut = windows(self.returns.shape[1], window, "TransferRun.curve")
         return Curve(cut.middles, *interval(cut.means(self.returns)))
 
     def plot(self, optimum: float | None = None) -> Figure:
@@ -176,6 +177,7 @@ class TransferRun:
         Up to 200 episodes are points, in the colour of the arm that ran them; more are a learning curve. A dashed line
         is the mean return of the best source.
         """
+        optimum = _checked_optimum("TransferRun.plot", optimum)
         figure, (above, below) = figures.new_figure(9, 7, nrows=2, sharex=True)
         draw_run(above, below, self, optimum)
         return figure
@@ -281,9 +283,16 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
         raise InvalidInputError(f"plot_curves: runs is {one_line(repr(runs))}, must be a dict of names and runs")
     if not runs:
         raise InvalidInputError("plot_curves: runs is empty, must hold at least one TransferRun")
+    optimum = _checked_optimum("plot_curves", optimum)
     figure, axes = figures.new_figure(8, 4.8)
     draw_curves(axes, runs, optimum)
     return figure
+
+
+def _checked_optimum(caller: str, optimum: Any) -> float | None:
+    if optimum is not None and not (is_number(optimum) and is_finite(optimum)):
+        raise InvalidInputError(f"{caller}: optimum is {one_line(repr(optimum))}, must be a finite number or None")
+    return None if optimum is None else float(optimum)
 
 
 def _eliminations(result: TrialResult, n_sources: int) -> LongArray:

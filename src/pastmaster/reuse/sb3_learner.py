@@ -22,7 +22,7 @@ from numpy.random import mtrand
 from pastmaster.checks import chosen, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import NetworkPolicy, PredictPolicy
-from pastmaster.policies.sb3_live import missing, network_of
+from pastmaster.policies.sb3_live import network_of
 from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.q_learning import LearnFrom
 from pastmaster.tables import one_line
@@ -45,12 +45,17 @@ def fitting(observations: Space, actions: Space) -> tuple[tuple[str, ...], str]:
     own = "pass a learner of your own, or FixedPolicy(policy)"
     kind = type(observations).__name__
     image = isinstance(observations, gym.spaces.Box) and len(observations.shape) == 3
+    if isinstance(observations, gym.spaces.Box) and not all(observations.shape):
+        return (), f"no learner here takes observations of no numbers ({described_space(observations)}): {own}"
     numbers = isinstance(observations, gym.spaces.Box | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
     if image or not (numbers or discrete_size(observations) is not None):
         wrap = "wrap the task" if image else "wrap the task in gymnasium.wrappers.FlattenObservation"
         what = "images" if image else f"{kind} observations"
         return (), f"no learner here takes {what} ({described_space(observations)}): {wrap}, or {own}"
     if isinstance(actions, gym.spaces.Box):
+        if not (all(actions.shape) and np.isfinite([actions.low, actions.high]).all()):
+            what = f"actions without finite limits ({one_line(str(actions))})"
+            return (), f"no learner here takes {what}: wrap the task in gymnasium.wrappers.TransformAction, or {own}"
         return ("SAC", "TD3", "DDPG"), ""
     if discrete_size(actions) is not None:
         return ("DQN",), ""
@@ -116,10 +121,15 @@ class SB3Learner:
             import stable_baselines3
             from stable_baselines3.common.logger import Logger
         except ImportError:
-            raise missing("SB3Learning") from None
+            raise InvalidInputError(
+                f"SB3Learning: algorithm is {settings.algorithm!r}, which needs Stable-Baselines3: pip install "
+                "stable-baselines3"
+            ) from None
         algorithms, remedy = fitting(observations, actions)
         if not algorithms:
-            raise InvalidInputError(f"{settings}: must be another learner: {remedy}")
+            raise InvalidInputError(
+                f"SB3Learning: algorithm is {settings.algorithm!r}, must be another learner: {remedy}"
+            )
         if settings.algorithm not in algorithms:
             raise InvalidInputError(
                 f"SB3Learning: algorithm is {settings.algorithm!r}, must be {' or '.join(map(repr, algorithms))} for "
@@ -136,7 +146,10 @@ class SB3Learner:
                 algorithm = getattr(stable_baselines3, settings.algorithm)
                 self.model = algorithm(settings.policy, env, gamma=gamma, **own)
         except (TypeError, ValueError, AssertionError) as error:
-            raise InvalidInputError(f"{settings}: must be settings that {settings.algorithm} takes: {error}") from None
+            raise InvalidInputError(
+                f"SB3Learning: settings are {one_line(str(settings.settings))}, must be settings that "
+                f"{settings.algorithm} takes: {error}"
+            ) from None
         self.model.set_logger(Logger(folder=None, output_formats=[]))
         self.model.exploration_rate = getattr(self.model, "exploration_initial_eps", 0.0)
         self.exploration_steps, self.own_steps = settings.exploration_steps, 0

@@ -14,12 +14,13 @@ from pastmaster.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
 from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
 from pastmaster.reuse.problem import Problem
-from pastmaster.reuse.protocols import BroughtSelector, adapted
+from pastmaster.reuse.protocols import BroughtSelector, SelectorProtocol, adapted
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.tsallis_inf import TsallisINF
+from pastmaster.tables import one_line
 from pastmaster.tasks.guard import Watch, watched
 from pastmaster.values import Bounds
 from pastmaster.values.bounds import checked_bounds
@@ -80,6 +81,10 @@ class Plan:
             made = self.factory(len(self.problem.sources), episodes, bounds=bounds, rng=rng)
         except TypeError as error:
             raise InvalidInputError(f"transfer: selector cannot be called as {CALL}: {error}") from error
+        if not isinstance(made, SelectorProtocol):
+            raise InvalidInputError(
+                f"transfer: selector makes {one_line(repr(made))}, must make an object with methods ask and tell"
+            )
         if adapted(made).mixes:
             if not isinstance(self.problem.settings, QLearning):
                 raise InvalidInputError(

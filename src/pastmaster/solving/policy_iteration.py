@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, sealed
@@ -27,6 +28,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.solving import _iteration_kernels as kernels
 from pastmaster.tables import frame, html_table, one_line
+from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.tabular import TabularMDP
 
 if TYPE_CHECKING:
@@ -119,7 +121,12 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     ([1, 0], [3.0, 4.0])
     """
     if not isinstance(task, TabularMDP):
-        raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP")
+        remedy = ""
+        if isinstance(task, GymTask):
+            remedy = ", and this environment has no table" if task.table is None else ": pass task.table"
+        elif isinstance(task, gym.Env | str):
+            remedy = ": pass TabularMDP.from_gymnasium(env, gamma)"
+        raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP{remedy}")
     if not (is_number(tol) and 0 < tol < 1):
         raise InvalidInputError(f"solve: tol is {tol!r}, must be a positive number below 1")
     largest = task.largest_reward()

@@ -84,9 +84,10 @@ class GymTask:
     def __post_init__(self) -> None:
         made_by_id = isinstance(self.env_id, str) and ":" not in self.env_id
         if not made_by_id and not callable(self.env_id):
+            made = ": pass lambda: gymnasium.make(...)" if isinstance(self.env_id, gym.Env) else ""
             raise InvalidInputError(
-                f"GymTask: env_id is {self.env_id!r}, must be the id of a registered environment, without a module, "
-                "or a function that makes one"
+                f"GymTask: env_id is {one_line(repr(self.env_id))}, must be the id of a registered environment, "
+                f"without a module, or a function that makes one{made}"
             )
         if not isinstance(self.kwargs, Mapping):
             raise InvalidInputError(f"GymTask: kwargs is {self.kwargs!r}, must be a dict of arguments")

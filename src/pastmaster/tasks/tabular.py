@@ -183,7 +183,7 @@ class TabularMDP:
         return Model.of(np.einsum("sak,sak->sa", self.probability, self.reward), self.next_state, weight)
 
     @classmethod
-    @called_as("from_gymnasium")
+    @called_as("TabularMDP.from_gymnasium")
     def from_gymnasium(
         cls,
         env: gym.Env[Any, Any] | str,
