@@ -404,7 +404,7 @@ def test_adding_a_task_again_with_a_better_policy_replaces_it(repository, rng):
     assert better.id == worse.id
     assert better.own_policy not in (worse.own_policy, worse.policy_of_record)
     assert better.value == cross_values([task])[0, 0] > worse.value
-    with pytest.raises(RepositoryError, match=f"no policy {worse.own_policy}"):
+    with pytest.raises(RepositoryError, match=f"number is {worse.own_policy}, must be the id of a stored policy"):
         repository.policy(worse.own_policy)
     assert_whole(repository)
 
@@ -450,7 +450,7 @@ def test_what_is_removed_is_gone_and_its_id_is_not_used_again(repository, rng):
     repository.remove(3)
     assert [record.id for record in repository.records()] == [1, 2]
     for forgotten in (repository.task, repository.remove, lambda n: repository.replace_policy(n, ALWAYS[0])):
-        with pytest.raises(RepositoryError, match="no task 3"):
+        with pytest.raises(RepositoryError, match="number is 3, must be the id of a stored task"):
             forgotten(3)
     assert repository.add(random_task(rng)) == 4
     assert_whole(repository)
@@ -459,9 +459,9 @@ def test_what_is_removed_is_gone_and_its_id_is_not_used_again(repository, rng):
 def test_unknown_ids_are_refused(repository, rng):
     repository.add(random_task(rng))
     for unknown in (2, FAR):
-        with pytest.raises(RepositoryError, match=f"no task {unknown}"):
+        with pytest.raises(RepositoryError, match=f"number is {unknown}, must be the id of a stored task"):
             repository.task(unknown)
-        with pytest.raises(RepositoryError, match=f"no policy {unknown}"):
+        with pytest.raises(RepositoryError, match=f"number is {unknown}, must be the id of a stored policy"):
             repository.policy(unknown)
 
 
@@ -776,11 +776,11 @@ def test_what_another_removed_is_not_read_from_memory(place, rng):
             two.policy(number)
         one.remove(1)
         for opened in (one, two):
-            with pytest.raises(RepositoryError, match="no task 1"):
+            with pytest.raises(RepositoryError, match="number is 1, must be the id of a stored task"):
                 opened.task(1)
-            with pytest.raises(RepositoryError, match=f"no policy {ids[0]}"):
+            with pytest.raises(RepositoryError, match=f"number is {ids[0]}, must be the id of a stored policy"):
                 opened.policy(ids[0])
-            with pytest.raises(RepositoryError, match="no task 1"):
+            with pytest.raises(RepositoryError, match="number is 1, must be the id of a stored task"):
                 opened.replace_policy(1, ALWAYS[0])
         two.add(random_task(rng))
         assert_whole(one)
