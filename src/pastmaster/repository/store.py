@@ -149,10 +149,11 @@ class Repository:
         if policy is None:
             raise InvalidInputError(f"{caller}: policy is None, must be given")
         with rows.asked_by(caller):
-            valued = self.database.read(lambda connection: self._contents.tasks.get(connection, [number]))[0]
-        Addition(
-            self._contents, valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
-        ).replace_own(number)
+            valued = self._contents.read(self._contents.tasks, [number])[0]
+            task, episodes = valued.task, valued.episodes
+            Addition(
+                self._contents, task, policy, provenance, episodes, name=name, source=source, caller=caller
+            ).replace_own(number)
 
     def remove(self, *numbers: int) -> None:
         """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""
