@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 LARGEST_WHOLE = 10**12 - 1
 OTHER_WORDS = {"k": "n_clusters", "n_policies": "n_clusters", "seed": "rng", "T": "episodes", "n_episodes": "episodes"}
@@ -52,7 +53,7 @@ def whole(caller: str, name: str, value: Any, *, at_least: int, at_most: int = L
     """A whole number in a range."""
     if not (is_whole(value) and at_least <= value <= at_most):
         place = f"at least {at_least} (and < 1e12)" if at_most == LARGEST_WHOLE else f"in {at_least}..{at_most}"
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a whole number, {place}")
+        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be a whole number, {place}")
     return int(value)
 
 
@@ -82,7 +83,7 @@ def within(caller: str, name: str, value: Any, lowest: float, highest: float) ->
     if not (is_number(value) and is_finite(value) and lowest <= float(value) <= highest):
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
         kind = "" if is_number(value) else "a number, "
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be {kind}{place}")
+        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be {kind}{place}")
     return float(value)
 
 
@@ -90,19 +91,19 @@ def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
     """One of a few words."""
     words = list(options)
     if not isinstance(value, str) or value not in words:
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be one of {', '.join(map(repr, words))}")
+        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be one of {', '.join(map(repr, words))}")
     return value
 
 
 def flag(caller: str, name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{caller}: {name} is {value!r}, must be True or False")
+        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be True or False")
     return bool(value)
 
 
 def listed(things: Iterable[Any], place: str) -> list[Any]:
     """An iterable as a list."""
     if not isinstance(things, Iterable):
-        raise InvalidInputError(f"{place} is {things!r}, must be a list")
+        raise InvalidInputError(f"{place} is {one_line(repr(things))}, must be a list")
     return list(things)
