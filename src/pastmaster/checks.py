@@ -91,7 +91,8 @@ def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
     """One of a few words."""
     words = list(options)
     if not isinstance(value, str) or value not in words:
-        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be one of {', '.join(map(repr, words))}")
+        got = one_line(repr(value))
+        raise InvalidInputError(f"{caller}: {name} is {got}, must be one of {', '.join(map(repr, words))}")
     return value
 
 
