@@ -430,7 +430,7 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
     assert sum(int(row[2]) for row in table.rows) == 4
     assert [row[1] for row in table.rows] == [clustering.policy(j) for j in clustering.representatives]
     assert page.lead.startswith(f"Keep {clustering.n_clusters} of 4 policies: {table.rows[0][1]}")
-    assert f"A task loses at most {clustering.losses.max():.4g}, " in page.lead
+    assert page.lead.endswith("No task loses anything.")
     (drawn,), (distances,) = figures(page, TaskMap), figures(page, Distances)
     assert drawn.tasks is distances.tasks
     assert drawn.tasks.numbers.tolist() == ids
@@ -462,9 +462,52 @@ def test_kept_policies_are_named_with_their_files_even_if_their_task_is_gone(tmp
     table = next(part for part in page.sections[0].parts if isinstance(part, Table))
     assert table.rows[0][1:4] == ("best.npy", "drawer/best.npy", "2")
     (drawn,), (distances,) = figures(page, TaskMap), figures(page, Distances)
-    assert drawn.tasks.representatives.tolist() == [0, 0]
-    assert distances.values.shape == (2, 2)
+    assert (drawn.tasks.representatives, drawn.kept) == (None, ["best.npy"])
+    assert (distances.values.shape, distances.policies[distances.kept[0]]) == ((2, 3), "best.npy")
     assert "drawer/best.npy" in written(tmp_path / "tasks.db", tmp_path).text
+
+
+def test_columns_of_losses_are_policies_in_their_order_and_the_kept_ones_are_marked(tmp_path):
+    best = [pastmaster.solve(task).policy for task in TASKS[:3]]
+    with Repository(tmp_path / "tasks.db") as repository:
+        for i, task in enumerate(TASKS[:3]):  # every task comes with the policy of the next one
+            repository.add(task, best[(i + 1) % 3], source=f"best{(i + 1) % 3}.npy")
+        clustering = repository.cluster(n_clusters=2, rng=0)
+    page = read_page(tmp_path / "tasks.db")
+    (drawn,), (losses,) = figures(page, TaskMap), figures(page, Distances)
+    names = ["best1.npy", "best2.npy", "best0.npy"]
+    assert losses.policies == names
+    assert losses.kept == sorted(clustering.representatives.tolist())
+    assert drawn.kept == [names[j] for j in clustering.representatives]
+    packed, order = payload(losses), np.argsort(clustering.labels, kind="stable")
+    assert (packed["policies"], packed["kept"]) == (names, losses.kept)
+    assert packed["names"] == [TASKS[i].name for i in order]
+    back = decoded(packed["values"], "<u2").reshape(3, 3) * packed["largest"] / packed["steps"]
+    np.testing.assert_allclose(back, clustering.distance[order], atol=packed["largest"] / packed["steps"])
+    assert payload(drawn)["representatives"] is None
+    assert "3 policies. Kept: " in packed["summary"]
+
+
+def test_of_many_policies_all_kept_ones_are_shown(rng, monkeypatch):
+    monkeypatch.setattr(pastmaster.report.payload, "MOST_ROWS", 3)
+    values, names = rng.random((2, 9)), [f"policy {j}" for j in range(9)]
+    packed = payload(Distances("losses", Tasks(np.arange(2), "ab", np.zeros(2, int), None), values, names, [1, 7]))
+    assert packed["policies"] == [names[j] for j in (0, 1, 4, 7, 8)]
+    assert packed["kept"] == [1, 3]
+    assert len(decoded(packed["values"], "<u2")) == 10
+
+
+def test_a_page_says_in_words_that_nothing_is_lost_and_counts_one_policy(tmp_path):
+    with Repository(tmp_path / "tasks.db") as repository:
+        repository.add(TASKS[0], name="only")
+        repository.cluster(n_clusters=1, rng=0)
+        assert read_page(tmp_path / "tasks.db").lead == "Keep 1 of 1 policy: only. No task loses anything."
+        repository.add(TASKS[1])
+        repository.add(TASKS[2])
+        lost = repository.cluster(n_clusters=1, rng=0).losses
+    words = f"A task loses at most {lost.max():.4g}, {lost.mean():.4g} on average."
+    assert lost.max() > 0
+    assert read_page(tmp_path / "tasks.db").lead.endswith(words)
 
 
 def test_an_empty_repository_says_what_to_do(tmp_path):

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from made_up import HOSTILE, write_reproduction
 
+from pastmaster import Repository, solve, transfer
+from pastmaster.domains import coloured_grid
 from pastmaster.report import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
@@ -101,6 +103,50 @@ def test_a_point_of_the_map_tells_its_task_cell_and_representative(opened):
     assert all(re.search(r"task \d+, cell \d+ representative: ", text) for text in told), told
     assert any(re.search(r"representative: .*\(task \d+\)", text) for text in told)
     assert all(text.startswith(f"{NAME} ") for text in told)  # as it is written
+
+
+@pytest.fixture(scope="module")
+def repository_file(tmp_path_factory) -> Path:
+    """The page of a repository whose tasks came with each other's policies; a run of 12 episodes, and one of 1."""
+    place = tmp_path_factory.mktemp("repository")
+    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    with Repository(place / "tasks.db") as repository:
+        for i, task in enumerate(tasks[:3]):
+            repository.add(task, solve(tasks[(i + 1) % 3]).policy, name=f"{NAME}{i}")
+        for task, episodes in zip(tasks[3:], (1, 12), strict=True):
+            sources = repository.policies()
+            run = transfer(task, list(sources), episodes=episodes, rng=0, selector="exp3-transfer")
+            repository.add(task, run.policy, run=run)
+        repository.cluster(n_clusters=2, rng=0)
+    return write_report(place / "tasks.db", place / "report.html")
+
+
+def test_kept_policies_are_stars_amid_their_tasks_and_marks_over_their_columns(opened, repository_file):
+    page = opened(repository_file)
+    drawn = plot(page, "map")
+    stars = drawn.locator(".scatterlayer .trace").nth(2)
+    assert stars.locator("path.point").count() == 2
+    assert all(text.startswith(NAME[:20]) for text in stars.locator("text").all_text_contents())
+    drawn.locator(".scatterlayer .trace").nth(1).locator("path.point").first.hover(force=True)
+    drawn.locator(".hoverlayer .hovertext").wait_for()
+    told = " ".join(drawn.locator(".hoverlayer .hovertext tspan").all_text_contents())
+    assert re.search(r"task \d+, cell \d+ served by ", told), told
+    losses = plot(page, "distance")
+    assert losses.locator(".annotation", has_text="\u25bc").count() == 2
+    assert losses.locator(".xtitle").text_content() == "policy (\u25bc kept)"
+    assert losses.locator(".xtick text").count() == 2  # only kept policies are named
+    assert losses.locator(".ytick text").count() == 5
+    assert losses.locator(".shapelayer path").count() == 1  # between the two cells, across
+
+
+def test_shares_of_few_episodes_are_steps_and_one_episode_is_a_bar(opened, repository_file):
+    page = opened(repository_file)
+    shares = plot(page, "shares")
+    paths = [path.get_attribute("d") for path in shares.locator(".scatterlayer .js-line").all()]
+    assert paths
+    assert all(re.search("[HV]", path) and "L" not in path for path in paths), paths
+    page.get_by_label("Show one of 2").last.select_option(index=1)
+    shares.locator(".barlayer path").first.wait_for(state="attached")
 
 
 def test_the_select_and_the_legend_change_the_figure(opened):

@@ -61,12 +61,15 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Clustered tasks, each [N]: a number, a name, a cell, and the index of the task that represents the cell."""
+    """Clustered tasks, each [N]: a number, a name, a cell, and the index of the task that represents the cell.
+
+    ``representatives`` is None where a cell is served by a policy that need not belong to one of its tasks.
+    """
 
     numbers: Indices
     names: Sequence[str]
     cells: Indices
-    representatives: Indices
+    representatives: Indices | None
 
     @classmethod
     def of(cls, clustering: Clustering, names: Sequence[str], numbers: Indices | None = None) -> Tasks:
@@ -79,24 +82,32 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False)
 class TaskMap:
-    """Tasks as points [N, 2]; ``axes`` names the two coordinates."""
+    """Tasks as points [N, 2]; ``axes`` names the two coordinates.
+
+    Where no task represents a cell, ``kept`` names the policy of each cell.
+    """
 
     kind: ClassVar[str] = "map"
     title: str
     tasks: Tasks
     points: FloatArray
     axes: tuple[str, str]
+    kept: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Distances [N, N] between tasks; ``directed``: what the task of a row loses under the policy of a column."""
+    """Distances [N, N] between tasks; with ``policies``, what the task of a row loses under that of a column [N, M].
+
+    ``kept`` has the columns of the policies that are kept.
+    """
 
     kind: ClassVar[str] = "distance"
     title: str
     tasks: Tasks
     values: FloatArray
-    directed: bool = False
+    policies: Sequence[str] = ()
+    kept: Sequence[int] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +157,7 @@ def _columns(chart: Chart) -> Columns:
             rows += zip([label] * len(share), chart.episode, share, strict=True)
     elif isinstance(chart, TaskMap):
         tasks, head = chart.tasks, [*head, *chart.axes]
+        assert tasks.representatives is not None  # experiments cluster by the paper's distance
         rows += zip(tasks.numbers, tasks.names, tasks.cells, tasks.representatives, *chart.points.T, strict=True)
     else:
         rows += ([f"{value:.5g}" for value in row] for row in chart.values.tolist())

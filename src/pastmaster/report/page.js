@@ -9,6 +9,7 @@
   const NEAR_TO_FAR = [[0, "#08306b"], [0.25, "#2171b5"], [0.5, "#6baed6"], [0.75, "#c6dbef"], [1, "#f7fbff"]];
   const EPISODE = { hoverformat: ",.0f", unifiedhovertitle: { text: "episode %{x:,.0f}" } };
   const NARROW = 540, AHEAD = "400px 0px";
+  const MOST_NAMED = 30; // tasks or kept policies that are named beside a heat map
   const PRINTED = { curves: 580, shares: 580, map: 500, distance: 380 }; // two figures to a page
   const coarse = matchMedia("(pointer: coarse)").matches;
 
@@ -82,10 +83,13 @@
       const at = own || rest ? 0 : styled++;
       const hue = own ? GREY : rest ? PALE : colour(at);
       const pattern = own || rest ? "" : PATTERNS[Math.floor(at / LOOK.colours.length) % PATTERNS.length];
+      // a share holds for its whole window: steps, no slopes between windows; a single window is a bar
+      const drawn = x.length > 1
+        ? { type: "scatter", mode: "lines", stackgroup: "all", line: { color: "#ffffff", width: 1, shape: "hvh" }, fillcolor: hue }
+        : { type: "bar", marker: { color: hue } };
       traces.push({
-        x, y: floats(arm.share), name: plain(arm.label, 40), type: "scatter", mode: "lines", stackgroup: "all",
-        line: { color: "#ffffff", width: 1 }, fillcolor: hue, visible: !hidden.has(arm.label),
-        fillpattern: pattern ? { shape: pattern, bgcolor: hue, fgcolor: "#ffffff" } : undefined,
+        x, y: floats(arm.share), name: plain(arm.label, 40), ...drawn, visible: !hidden.has(arm.label),
+        fillpattern: pattern && x.length > 1 ? { shape: pattern, bgcolor: hue, fgcolor: "#ffffff" } : undefined,
         hovertemplate: "%{y:.1%}" + (width < NARROW ? "<br>episode %{x:,.0f}" : ""),
       });
       legend.push({ label: arm.label, hue, filled: true });
@@ -93,7 +97,7 @@
     return {
       traces, legend,
       layout: layout(width, between(260, 0.46 * width, 380), {
-        hovermode: width < NARROW ? "closest" : "x unified",
+        hovermode: width < NARROW ? "closest" : "x unified", barmode: "stack",
         xaxis: axis("episode", EPISODE),
         yaxis: axis("share of the episodes", { range: [0, 1], tickformat: ".0%" }),
       }),
@@ -115,20 +119,41 @@
     return out;
   }
 
+  // A star to each cell: on the task that represents it, or, of a policy, in the middle of the tasks that it serves.
+  function starsOf(figure, x, y) {
+    const stars = new Map();
+    figure.cells.forEach((cell, i) => {
+      const star = stars.get(cell) ?? { cell, members: [] };
+      star.members.push(i);
+      stars.set(cell, star);
+    });
+    for (const star of stars.values()) {
+      const at = figure.representatives ? [figure.representatives[star.members[0]]] : star.members;
+      star.task = at[0];
+      star.x = at.reduce((sum, i) => sum + x[i], 0) / at.length;
+      star.y = at.reduce((sum, i) => sum + y[i], 0) / at.length;
+    }
+    return stars;
+  }
+
   function map(figure, width) {
     const { x, y } = spread(floats(figure.x), floats(figure.y));
+    const policy = (cell) => plain(figure.kept[cell], width < NARROW ? 18 : 40);
     const text = figure.names.map((_, i) => {
-      const chosen = figure.representatives[i];
-      const itself = chosen === i ? "representative: itself" : `representative: ${called(figure, chosen, width)} (task ${figure.numbers[chosen]})`;
-      return `<b>${called(figure, i, width)}</b><br>task ${figure.numbers[i]}, cell ${figure.cells[i]}<br>${itself}`;
+      const chosen = figure.representatives?.[i];
+      const served = chosen === undefined ? `served by ${policy(figure.cells[i])}` : chosen === i ? "representative: itself"
+        : `representative: ${called(figure, chosen, width)} (task ${figure.numbers[chosen]})`;
+      return `<b>${called(figure, i, width)}</b><br>task ${figure.numbers[i]}, cell ${figure.cells[i]}<br>${served}`;
     });
-    const spokes = { x: [], y: [] }, stars = new Map();
-    figure.representatives.forEach((chosen, i) => {
-      spokes.x.push(x[i], x[chosen], null);
-      spokes.y.push(y[i], y[chosen], null);
-      stars.set(figure.cells[i], chosen);
+    const stars = starsOf(figure, x, y), spokes = { x: [], y: [] };
+    figure.cells.forEach((cell, i) => {
+      spokes.x.push(x[i], stars.get(cell).x, null);
+      spokes.y.push(y[i], stars.get(cell).y, null);
     });
-    const cells = [...stars.keys()], kept = [...stars.values()];
+    const kept = [...stars.values()], cells = [...stars.keys()];
+    const starText = (star) => (figure.representatives ? text[star.task]
+      : `<b>${policy(star.cell)}</b><br>kept, cell ${star.cell}<br>serves ${star.members.length} of the tasks`);
+    const label = (star) => (figure.representatives ? String(star.cell) : policy(star.cell));
     const hues = figure.cells.map(colour), shapes = figure.cells.map((cell) => SYMBOLS[Math.floor(cell / LOOK.colours.length) % SYMBOLS.length]);
     return {
       traces: [
@@ -138,7 +163,7 @@
           marker: { color: hues, symbol: shapes, size: width < NARROW ? 6 : 8, opacity: 0.9, line: { color: "#ffffff", width: 0.8 } },
         },
         {
-          x: kept.map((i) => x[i]), y: kept.map((i) => y[i]), hovertext: kept.map((i) => text[i]), text: cells.map(String),
+          x: kept.map((star) => star.x), y: kept.map((star) => star.y), hovertext: kept.map(starText), text: kept.map(label),
           type: "scatter", mode: "markers+text", hovertemplate: "%{hovertext}<extra></extra>", textposition: "top center",
           textfont: { size: width < NARROW ? 11 : 13, color: "#000000" }, cliponaxis: false,
           marker: { symbol: "star", size: width < NARROW ? 13 : 17, color: cells.map(colour), line: { color: "#000000", width: 1.2 } },
@@ -161,28 +186,42 @@
   }
 
   function distance(figure, width) {
-    const n = figure.names.length, steps = new Uint16Array(bytes(figure.values));
-    const value = (i, j) => (figure.largest * steps[i * n + j]) / figure.steps;
+    const directed = Boolean(figure.policies), n = figure.names.length, m = directed ? figure.policies.length : n;
+    const steps = new Uint16Array(bytes(figure.values)), value = (i, j) => (figure.largest * steps[i * m + j]) / figure.steps;
     const tasks = figure.names.map((_, i) => `${called(figure, i, width)} (task ${figure.numbers[i]}, cell ${figure.cells[i]})`);
-    const rows = (entry) => tasks.map((_, i) => tasks.map((__, j) => entry(i, j)));
-    const joint = figure.directed ? "<br>under the policy of " : "<br>and ", measure = figure.directed ? "loss" : "distance";
+    const kept = new Set(figure.kept), policy = (j, most = 60) => plain(figure.policies[j], most);
+    const columns = directed ? figure.policies.map((_, j) => policy(j) + (kept.has(j) ? " (kept)" : "")) : tasks;
+    const rows = (entry) => tasks.map((_, i) => columns.map((__, j) => entry(i, j)));
+    const joint = directed ? "<br>under " : "<br>and ", measure = directed ? "loss" : "distance";
     const parts = blocks(figure.cells);
     const edges = parts.slice(1).map((part) => part.from - 0.5);
     const line = (x0, x1, y0, y1) => ({ type: "line", x0, x1, y0, y1, line: { color: "#d55e00", width: 1 } });
+    const across = edges.map((at) => line(-0.5, m - 0.5, at, at)), down = edges.map((at) => line(at, at, -0.5, n - 0.5));
     const shown = parts.filter((part) => (part.to - part.from + 1) / n > (width < NARROW ? 0.06 : 0.035));
     const ticks = { tickvals: shown.map((part) => (part.from + part.to) / 2), ticktext: shown.map((part) => String(part.cell)), tickangle: 0 };
-    const side = { showgrid: false, range: [-0.5, n - 0.5], constrain: "domain", ...ticks };
+    const side = { showgrid: false, constrain: "domain", ...ticks };
+    const short = width < NARROW ? 14 : 40;
+    const named = figure.kept.length <= MOST_NAMED ? figure.kept : [];
+    const below = { tickvals: named, ticktext: named.map((j) => policy(j, short)), tickangle: -60 };
+    const beside = n <= MOST_NAMED
+      ? { tickvals: figure.names.map((_, i) => i), ticktext: figure.names.map((name) => plain(name || "unnamed", short)) } : {};
+    const mark = { y: 1, yref: "paper", yanchor: "bottom", text: "\u25bc", showarrow: false, font: { color: "#d55e00", size: 14 } };
+    const annotations = figure.kept.map((x) => ({ ...mark, x }));
+    const bar = { thickness: 10, outlinewidth: 0, title: { text: measure, side: directed ? "top" : "bottom" } };
     return {
       traces: [{
-        type: "heatmap", z: rows(value), text: rows((i, j) => `${tasks[i]}${joint}${tasks[j]}<br>${measure} ${figureOf(value(i, j))}`),
+        type: "heatmap", z: rows(value), text: rows((i, j) => `${tasks[i]}${joint}${columns[j]}<br>${measure} ${figureOf(value(i, j))}`),
         hovertemplate: "%{text}<extra></extra>", zmin: 0, zmax: figure.largest || 1, colorscale: NEAR_TO_FAR,
-        colorbar: { orientation: "h", thickness: 10, len: 0.9, y: -0.13, yanchor: "top", outlinewidth: 0, title: { text: measure, side: "bottom" } },
+        colorbar: directed ? bar : { ...bar, orientation: "h", len: 0.9, y: -0.13, yanchor: "top" },
       }],
       legend: [],
-      layout: layout(width, width + 60, {
-        hovermode: "closest", shapes: edges.flatMap((at) => [line(-0.5, n - 0.5, at, at), line(at, at, -0.5, n - 0.5)]),
-        xaxis: axis("cell", side),
-        yaxis: axis("cell", { ...side, range: [n - 0.5, -0.5], scaleanchor: "x" }),
+      layout: layout(width, directed ? between(300, (width * n) / m + 60, width + 60) : width + 60, {
+        hovermode: "closest", shapes: directed ? across : [...across, ...down], annotations,
+        ...(directed ? { margin: { l: 12, r: 14, t: 24, b: 12 } } : {}),
+        xaxis: axis(directed ? "policy (\u25bc kept)" : "cell", { ...side, range: [-0.5, m - 0.5], ...(directed ? below : {}) }),
+        yaxis: axis(directed && n <= MOST_NAMED ? "task, by cell" : "cell", {
+          ...side, range: [n - 0.5, -0.5], ...(directed ? beside : { scaleanchor: "x" }),
+        }),
       }),
     };
   }

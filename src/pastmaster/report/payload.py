@@ -37,7 +37,8 @@ def payload(chart: Chart) -> dict[str, Any]:
             "numbers": chart.tasks.numbers.tolist(),
             "names": list(chart.tasks.names),
             "cells": chart.tasks.cells.tolist(),
-            "representatives": chart.tasks.representatives.tolist(),
+            "representatives": None if (chosen := chart.tasks.representatives) is None else chosen.tolist(),
+            "kept": list(chart.kept),
             "x": floats(chart.points[:, 0]),
             "y": floats(chart.points[:, 1]),
             "axes": list(chart.axes),
@@ -48,10 +49,13 @@ def payload(chart: Chart) -> dict[str, Any]:
 
 
 def _distances(chart: Distances) -> dict[str, Any]:
-    """Distances ordered by cell, at most ``MOST_ROWS`` of them."""
+    """Distances ordered by cell, at most ``MOST_ROWS`` of them; columns of policies as they are, and all kept ones."""
     tasks, largest = chart.tasks, float(chart.values.max())
     order = np.argsort(tasks.cells, kind="stable")[thinned(len(tasks.names), MOST_ROWS)]
-    values = chart.values[np.ix_(order, order)]
+    columns = order
+    if chart.policies:
+        columns = np.union1d(thinned(len(chart.policies), MOST_ROWS), np.array(chart.kept, np.int64))
+    values = chart.values[np.ix_(order, columns)]
     steps = np.zeros(values.shape) if largest == 0 else np.round(values / largest * STEPS)
     return {
         "numbers": tasks.numbers[order].tolist(),
@@ -60,7 +64,8 @@ def _distances(chart: Distances) -> dict[str, Any]:
         "largest": largest,
         "steps": STEPS,
         "values": base64.b64encode(steps.astype("<u2").tobytes()).decode(),
-        "directed": chart.directed,
+        "policies": [chart.policies[j] for j in columns] if chart.policies else None,
+        "kept": np.searchsorted(columns, chart.kept).tolist() if chart.policies else [],
     }
 
 
@@ -77,7 +82,11 @@ def summary(chart: Chart) -> str:
     if isinstance(chart, TaskMap):
         return f"{counted(tasks, 'task')} in {cells}."
     some = f", every {tasks / MOST_ROWS:.1f}th of them shown" if tasks > MOST_ROWS else ""
-    return f"{counted(tasks, 'task')} ordered by their {cells}{some}. The largest distance is {chart.values.max():.4g}."
+    largest = f"The largest {'loss' if chart.policies else 'distance'} is {chart.values.max():.4g}."
+    if not chart.policies:
+        return f"{counted(tasks, 'task')} ordered by their {cells}{some}. {largest}"
+    kept, policies = _some([chart.policies[j] for j in chart.kept]), counted(len(chart.policies), "policy")
+    return f"{counted(tasks, 'task')} ordered by their {cells}{some}, and {policies}. Kept: {kept}. {largest}"
 
 
 def _some(texts: list[str]) -> str:
@@ -97,4 +106,5 @@ def floats(values: FloatArray) -> str:
 
 def counted(n: int, what: str) -> str:
     """A number of things in words."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else many}"

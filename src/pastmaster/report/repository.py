@@ -37,7 +37,16 @@ MAP_NOTE = (
     "A thin line joins each to the representative of its cell, a star with the cell's number. Tasks at the same place "
     "are spread a little."
 )
+POLICY_MAP_NOTE = (
+    "Tasks near each other lose nearly the same under every policy (classical scaling of the losses). A star is a kept "
+    "policy, in the middle of the tasks that it serves; thin lines join it to them. Tasks at the same place are spread "
+    "a little."
+)
 DISTANCE_NOTE = "Dark is little, light is much. Tasks are ordered by cell, and lines separate the cells."
+LOSSES_NOTE = (
+    "Dark is little, light is much. Rows are tasks, ordered by cell, and lines separate the cells. Columns are all "
+    "stored policies; those kept are marked above and named below."
+)
 CURVES_NOTE = (
     "The mean return of windows of episodes; the band is one standard deviation within the window to either side. The "
     "dotted line is what the policy kept for the task was worth at the end of the run."
@@ -86,9 +95,10 @@ def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[s
     parts: list[Part] = [Prose(late, aside=True)] if since > 0 else []
     parts += [Prose(CELLS_NOTE if clustering.directed else PAPERS_NOTE), _cells_table(clustering, policies)]
     names = _some(list(dict.fromkeys(policy.name for policy in policies)))
-    loss = f"A task loses at most {clustering.losses.max():.4g}, {clustering.losses.mean():.4g} on average."
-    answer = f"Keep {n_kept} of {clustering.distance.shape[1]} policies: {names}. {loss}"
-    return Section(heading, (*parts, *_charts(clustering, numbers, policies, records))), answer
+    most, mean = clustering.losses.max(), clustering.losses.mean()
+    loss = f"A task loses at most {most:.4g}, {mean:.4g} on average." if most > 0 else "No task loses anything."
+    answer = f"Keep {n_kept} of {counted(clustering.distance.shape[1], 'policy')}: {names}. {loss}"
+    return Section(heading, (*parts, *_charts(clustering, numbers))), answer
 
 
 def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Table:
@@ -104,21 +114,22 @@ def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Ta
     return Table("The policies kept, and whom they serve", head, rows, numeric=(0, 2 + files, 3 + files))
 
 
-def _charts(
-    clustering: Clustering, numbers: Indices, policies: Sequence[PolicyRecord], records: list[TaskRecord]
-) -> list[Part]:
-    """The map and the distances; a policy is shown where the task is that it came with, or else one that goes by it."""
-    n_tasks = len(numbers)
-    known = {int(number): i for i, number in enumerate(numbers)}
-    goes_by = {record.policy_of_record: known[record.id] for record in reversed(records) if record.id in known}
-    kept = zip(clustering.representatives.tolist(), policies, strict=True)
-    shown = [j if j < n_tasks else goes_by.get(policy.id, 0) for j, policy in kept]
-    representatives = np.array(shown)[clustering.labels]
-    tasks = Tasks(numbers, clustering.task_names, clustering.labels, representatives)
-    task_map = TaskMap("All tasks by distance", tasks, task_points(clustering), AXES)
-    what = "What a task (row) loses under another's policy (column)" if clustering.directed else "Policy distance"
-    distances = Distances(what, tasks, clustering.distance[:, :n_tasks], directed=clustering.directed)
-    return [Gallery("Map of the tasks", MAP_NOTE, (task_map,)), Gallery("Distances", DISTANCE_NOTE, (distances,))]
+def _charts(clustering: Clustering, numbers: Indices) -> list[Part]:
+    """The map and the distances; where losses count, with the kept policies in place of tasks that represent cells."""
+    names, cells, points = clustering.task_names, clustering.labels, task_points(clustering)
+    if not clustering.directed:
+        tasks = Tasks(numbers, names, cells, clustering.representatives[cells])
+        task_map, note = TaskMap("All tasks by distance", tasks, points, AXES), MAP_NOTE
+        distances, beside = Distances("Policy distance", tasks, clustering.distance), DISTANCE_NOTE
+    else:
+        tasks, kept = Tasks(numbers, names, cells, None), clustering.representatives.tolist()
+        policies = [str(clustering.policy(j)) for j in range(clustering.distance.shape[1])]
+        title, what = "All tasks by what they lose", "What each task (row) loses under each policy (column)"
+        task_map, note = TaskMap(title, tasks, points, AXES, [policies[j] for j in kept]), POLICY_MAP_NOTE
+        columns = sorted(set(kept))
+        distances, beside = Distances(what, tasks, clustering.distance, policies, columns), LOSSES_NOTE
+    heading = "Losses" if clustering.directed else "Distances"
+    return [Gallery("Map of the tasks", note, (task_map,)), Gallery(heading, beside, (distances,))]
 
 
 def _some(names: Sequence[str]) -> str:

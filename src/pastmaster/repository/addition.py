@@ -123,7 +123,7 @@ class Addition:
             self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
         return bool(self._succeeds(connection, [stored]))
 
-    def _succeeds(self, connection: sa.Connection, tasks: Iterable[Mapping[str, Any]]) -> list[int]:
+    def _succeeds(self, connection: sa.Connection, tasks: Iterable[Mapping[Any, Any]]) -> list[int]:
         """The ids of those tasks in which the policy becomes that of record; their own policies' values are read."""
         above = [task for task in tasks if self.column.worths[task["id"]].is_above(_worth_of_record(task))]
         other = [task for task in above if task["own_policy"] != task["policy_of_record"]]
@@ -253,7 +253,7 @@ def check_family(connection: sa.Connection, task: Task, caller: str = "Repositor
             )
 
 
-def _worth_of_record(task: Mapping[str, Any]) -> Worth:
+def _worth_of_record(task: Mapping[Any, Any]) -> Worth:
     """What a stored task's policy of record is worth in it."""
     return Worth(task["value"], task["value_error"])
 
