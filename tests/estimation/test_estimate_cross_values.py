@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import reference
 
 from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds, solve
+from pastmaster.domains import coloured_grid
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import runner
 from pastmaster.estimation.cross_values import estimate_cross_values
@@ -323,10 +325,29 @@ def test_functions_play_environments_with_other_spaces(rng):
     assert found.distance().shape == (2, 3)
 
 
+def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
+    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+    policies = [solve(task).policy for task in tasks] + [np.zeros(16, int), np.full(16, 3)]
+    clustering = {"n_clusters": 2, "directed": True}
+    found = estimate_cross_values(tasks, policies, budget=40, rng=0, clustering=clustering)
+    names = ("moon.zip", "", "mars.zip", "", "", "jupiter.zip")
+    figure = replace(found, policies=names).plot()
+    figure.canvas.draw()
+    panels, bars = figure.axes[:3], figure.axes[3:]
+    for axes, bar in zip(panels, bars, strict=True):
+        assert [text.get_text() for text in axes.get_xticklabels()] == [n or str(j) for j, n in enumerate(names)]
+        assert [text.get_text() for text in axes.get_yticklabels()] == [task.name for task in tasks]
+        assert axes.lines[0].get_xdata().tolist() == np.unique(found.clustering.representatives).tolist()
+        box, beside = axes.get_window_extent(), bar.get_window_extent()
+        assert beside.height <= box.height + 1  # no taller than the heat map
+        assert not axes.title.get_window_extent().overlaps(beside)
+    assert estimate_cross_values(tasks[:1], budget=9, rng=0).policies == (tasks[0].name,)
+
+
 def test_the_picture_shows_values_widths_and_episodes(world, rng):
     tasks, policies, _ = world
     found = estimate_cross_values(tasks, policies, rng=rng, budget=400, clustering=QUICK, paired=True)
-    titles = [axes.get_title() for axes in found.plot().axes]
+    titles = [axes.get_title().replace("\n", " ") for axes in found.plot().axes]
     assert titles[:3] == ["What each policy is worth in each task", "How well that is known (95% intervals)",
                           "Where episodes were run"]  # fmt: skip
 

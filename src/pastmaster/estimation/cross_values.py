@@ -30,7 +30,7 @@ from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interva
 from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import Rng, seeded
-from pastmaster.policies import Policy, as_policy
+from pastmaster.policies import NetworkPolicy, Policy, as_policy
 from pastmaster.solving import solve
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import CrossValues
@@ -104,7 +104,10 @@ def estimate_cross_values(
     seeds = generator.integers(2**63, size=len(tasks)).tolist()
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
-        return replace(estimation.run(runner), seed=seed, tasks=tuple(task.name for task in tasks))
+        found = estimation.run(runner)
+    names = tuple(task.name for task in tasks)
+    called = names if own else tuple(p.name if isinstance(p, NetworkPolicy) else "" for p in columns)
+    return replace(found, seed=seed, tasks=names, policies=called)
 
 
 def _own_policies(tasks: list[Task]) -> list[Policy]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,27 +15,46 @@ if TYPE_CHECKING:
     from pastmaster.estimation.result import CrossValueEstimate
 
 
-MOST_NAMES = 40  # tasks that are all named
-LONGEST_NAME = 24
+MOST_NAMES = 40  # tasks or policies that are all named
+LONGEST_NAME = 36
 
 
 def draw(estimate: CrossValueEstimate) -> Figure:
-    """Three heat maps side by side."""
-    figure, panels = figures.new_figure(16.2, 6.0, ncols=3)
-    width, known = estimate.high - estimate.low, f"How well that is known ({100 * estimate.confidence:g}% intervals)"
+    """Three heat maps side by side, the kept policies marked above each."""
+    n_tasks = len(estimate.mean)
+    figure, panels = figures.new_figure(18.0, min(7.5, max(5.2, 4.0 + 0.3 * n_tasks)), ncols=3)
+    known = f"How well that is known\n({100 * estimate.confidence:g}% intervals)"
     panel_texts = (
-        (estimate.mean, "What each policy is worth in each task", "mean return of an episode", "viridis"),
-        (width, known, "width of the interval", "magma_r"),
+        (estimate.mean, "What each policy is worth\nin each task", "mean return of an episode", "viridis"),
+        (estimate.high - estimate.low, known, "width of the interval", "magma_r"),
         (np.log10(estimate.episodes), "Where episodes were run", "episodes of the entry", "cividis"),
     )
+    kept = [] if estimate.clustering is None else np.unique(estimate.clustering.representatives).tolist()
     for axes, (values, title, scale, colours) in zip(panels, panel_texts, strict=True):
-        figures.matrix(axes, values, title=title, rows="task", columns="policy", scale=scale, colours=colours)
-        if any(estimate.tasks) and len(estimate.tasks) <= MOST_NAMES:
-            axes.set_yticks(range(len(estimate.tasks)), [name[:LONGEST_NAME] for name in estimate.tasks], fontsize=8)
+        columns = "policy (▼ kept)" if kept else "policy"
+        figures.matrix(axes, values, title=title, rows="task", columns=columns, scale=scale, colours=colours)
+        axes.set_aspect("auto")  # the scale is as high as the axes
+        axes.set_title(title, pad=12.0)  # above the marks
+        axes.plot(kept, np.full(len(kept), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
+        _name(axes, estimate)
     _plain_numbers(panels[2])
     words = str(estimate).removeprefix("CrossValueEstimate(").removesuffix(")")
     figure.suptitle(words.replace("; ", "\n"), fontsize=10)
     return figure
+
+
+def _name(axes: Any, estimate: CrossValueEstimate) -> None:
+    """Rows and columns by name, numbers where there is none; whole numbers if there are too many."""
+    n_tasks, n_policies = estimate.mean.shape
+    if n_tasks <= MOST_NAMES:
+        axes.set_yticks(range(n_tasks), _short(estimate.tasks, n_tasks), fontsize=8)
+    if n_policies <= MOST_NAMES:
+        names = _short(estimate.policies, n_policies)
+        axes.set_xticks(range(n_policies), names, fontsize=8, rotation=90 if max(map(len, names)) > 3 else 0)
+
+
+def _short(names: Sequence[str], n: int) -> list[str]:
+    return [name[:LONGEST_NAME] or str(i) for i, name in enumerate(names or [""] * n)]
 
 
 def _plain_numbers(axes: Any) -> None:

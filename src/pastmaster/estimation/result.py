@@ -63,8 +63,8 @@ class CrossValueEstimate:
         How the clustering changed, the return of every episode, and whether policy j is task j's own.
     seed : int or None
         ``rng=seed`` gives the same estimate; None where a generator was given.
-    tasks : tuple of str
-        The names of the tasks.
+    tasks, policies : tuple of str
+        The names of the tasks, and of the policies: of those that have none, empty.
 
     Examples
     --------
@@ -92,6 +92,7 @@ class CrossValueEstimate:
     returns: Returns
     seed: int | None = None
     tasks: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
 
     @property
     def guaranteed(self) -> bool:
