@@ -14,6 +14,7 @@ ORDER = (
     "errors", "formerly", "tables", "arrays", "files", "checks", "generators", "compiled", "figures", "parallel",
     "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "testing",
     "repository", "continual", "domains", "experiments", "report", "cli",
+    "__main__",
 )  # fmt: skip
 
 

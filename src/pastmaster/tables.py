@@ -42,3 +42,9 @@ def html_table(rows: Iterable[Mapping[str, Any]], title: str = "") -> str:
 def _cell(value: Any) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     return f"<td>{escape(text)}</td>"
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things in words."""
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else many}"

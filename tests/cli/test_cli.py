@@ -110,3 +110,9 @@ def test_the_version_and_the_help_are_there():
 @pytest.mark.parametrize("arguments", [["demos"], ["demo", "--loud"], ["demo", "--out"]])
 def test_a_wrong_command_line_is_refused_with_code_2(arguments):
     assert run(*arguments).exit_code == 2
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "pastmaster", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Usage: pastmaster ")

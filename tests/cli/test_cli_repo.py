@@ -456,7 +456,7 @@ def incomplete(folder):
 
 
 REFUSALS = [
-    ("repo list {folder}/nowhere.db", "no repository at .*nowhere.db: `pastmaster repo init .*nowhere.db` makes"),
+    ("repo list {folder}/nowhere.db", "no repository at .*nowhere.db: check the path, or make one: "),
     ("repo list {folder}/nowhere.db", "there is no repository at"),
     ("transfer {folder}/nowhere.db {new}", "there is no repository at"),
     ("repo init {folder}/no/folder.db", "cannot be made: there is no folder"),
@@ -496,7 +496,7 @@ REFUSALS = [
     ("repo add {db} --gym A-v0 --gym B-v0 --kwargs {{}}", "--kwargs is given 1 times for 2 environments, must be"),
     ("repo add {db} {new} --kwargs {{}}", "--kwargs is given without --gym"),
     ("repo add {db} --gym A-v0 --kwargs-file {text}", "notes.txt is not JSON"),
-    ("repo add {db} --gym A-v0 --kwargs-file {folder}/no.json", "--kwargs-file is .* which does not exist"),
+    ("repo add {db} --gym A-v0 --kwargs-file {folder}/no.json", "Error: --kwargs-file is .* which does not exist"),
     ("repo add {db} --gym A-v0 --import no_such_module", "--import no_such_module: ModuleNotFoundError"),
     ("repo add {db} {new} --evaluation-episodes 5", "policy is None, must be given"),
     ("repo add {db} --gym Nowhere-v0", "--gym Nowhere-v0 cannot be made: .*doesn't exist"),
@@ -603,6 +603,24 @@ def small_disk() -> None:
     """No file may grow beyond 16 kB."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, 2**14))
+
+
+def test_one_is_counted_as_one(tmp_path):
+    db = tmp_path / "one.db"
+    assert fine("repo", "add", db, "--domain", "windy-corridor", "--count", 1).endswith("1 task added, 1 in all\n")
+    assert fine("repo", "init", db) == f"{db}: 1 task\n"
+    assert fine("repo", "check", db) == "all is well: 1 task\n"
+    assert fine("repo", "export", db, tmp_path / "out").startswith("1 task written: ")
+    assert fine("repo", "import", tmp_path / "out", tmp_path / "two.db").startswith("1 task read into ")
+    assert fine("repo", "remove", db, 1) == f"{db}: 1 task removed, 0 left\n"
+
+
+def test_a_missing_file_of_arguments_is_told_once(tmp_path):
+    result = CliRunner().invoke(
+        main, ["repo", "add", str(tmp_path / "a.db"), "--gym", "A-v0", "--kwargs-file", "no.json"]
+    )
+    assert result.stderr.startswith("Error: --kwargs-file is 'no.json', which does not exist, must be a JSON file")
+    assert "is not JSON" not in result.stderr
 
 
 @pytest.mark.parametrize("line", ["repo add {db} {new}", "repo import {folder} {made}", "repo init {made}"])

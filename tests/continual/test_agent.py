@@ -523,6 +523,7 @@ def begun(tmp_path_factory):
         ),
         ({"tasks": grids(1)}, "ContinualTransfer.run: task 1 of the stream is not there, must be 'coloured grid"),
         ({"tasks": []}, "task 0 of the stream is not there"),
+        ({"tasks": grids(6)[4:]}, "was begun: pass the earlier tasks too, new ones at the end, or another name"),
     ],
 )
 def test_another_stream_under_the_same_name_is_refused_and_nothing_changes(begun, tmp_path, changes, sentence):
@@ -669,7 +670,8 @@ def test_bounds_must_be_given_where_a_stored_task_does_not_tell_them(repository,
     repository.add(untold(), np.ones(3, int), evaluation_episodes=2)
     repository.cluster(rng=np.random.default_rng(0), n_clusters=1, restarts=1, iterations=10)
     with pytest.raises(
-        InvalidInputError, match="ContinualTransfer: bounds is None, must be given: task 1 is valued without"
+        InvalidInputError,
+        match=r"ContinualTransfer: bounds is None, must be given: task 1 is valued without.*\(--bounds\).*reward_range",
     ):
         lifelong(repository).run([untold(pays=2.0)])
 

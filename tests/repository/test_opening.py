@@ -81,7 +81,7 @@ def test_a_missing_folder_is_refused(tmp_path):
 
 
 def test_nothing_is_made_unless_asked(tmp_path):
-    with pytest.raises(RepositoryError, match=r"there is no repository at .*: `pastmaster repo init .*` makes one"):
+    with pytest.raises(RepositoryError, match=r"there is no repository at .*: check the path, or make one"):
         Repository(tmp_path / "file.db", create=False)
     assert list(tmp_path.iterdir()) == []
 

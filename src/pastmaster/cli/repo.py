@@ -11,6 +11,7 @@ import click
 from pastmaster.cli import options, printing
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
 from pastmaster.cli.tasks import NamedTasks, task_options
+from pastmaster.tables import counted
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
@@ -31,7 +32,7 @@ def repo() -> None:
 def init(place: str) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
     with options.opened(place, create=True) as repository:
-        click.echo(f"{repository.place}: {len(repository)} tasks")
+        click.echo(f"{repository.place}: {counted(len(repository), 'task')}")
 
 
 @repo.command(cls=TakesPolicies)
@@ -68,7 +69,7 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
         if not quiet:
             now = len(repository)
             added = now - n_before
-            click.echo(f"{repository.place}: {added} task{'' if added == 1 else 's'} added, {now} in all")
+            click.echo(f"{repository.place}: {counted(added, 'task')} added, {now} in all")
 
 
 @repo.command()
@@ -78,7 +79,7 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
     """Forget tasks, and their policies unless others go by them."""
     with options.opened(place) as repository:
         repository.remove(*numbers)
-        click.echo(f"{repository.place}: {len(set(numbers))} tasks removed, {len(repository)} left")
+        click.echo(f"{repository.place}: {counted(len(set(numbers)), 'task')} removed, {len(repository)} left")
 
 
 @repo.command("list")
@@ -205,8 +206,14 @@ def check(place: str, removing: bool, as_json: bool) -> None:
     else:
         for item in damage:
             click.echo(str(item))
-        done = "were damaged, and removed" if removing else "are damaged"
-        click.echo(f"{len(damage)} things {done}" if damage else f"all is well: {tasks} tasks")
+        if damage:
+            one = len(damage) == 1
+            done = (
+                f"{'was' if one else 'were'} damaged, and removed" if removing else f"{'is' if one else 'are'} damaged"
+            )
+            click.echo(f"{counted(len(damage), 'thing')} {done}")
+        else:
+            click.echo(f"all is well: {counted(tasks or 0, 'task')}")
     if damage and not removing:
         raise SystemExit(1)
 
@@ -217,7 +224,7 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
     with options.opened(place) as repository:
-        click.echo(f"{len(repository)} tasks written: {repository.export(folder)}")
+        click.echo(f"{counted(len(repository), 'task')} written: {repository.export(folder)}")
 
 
 @repo.command("import")
@@ -229,7 +236,7 @@ def import_(folder: Path, place: str) -> None:
 
     read_manifest(folder)  # before a repository is made for nothing
     with options.opened(place, create=True) as repository:
-        click.echo(f"{repository.import_(folder)} tasks read into {repository.place}")
+        click.echo(f"{counted(repository.import_(folder), 'task')} read into {repository.place}")
 
 
 def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:

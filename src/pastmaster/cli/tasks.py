@@ -153,8 +153,9 @@ def _listed_kwargs(path: Path) -> list[dict[str, Any]]:
     """The arguments of environments in a file: a JSON list of objects."""
     from pastmaster.files import checked_file
 
+    path = checked_file("--kwargs-file", path, "a JSON file")
     try:
-        found = json.loads(checked_file("--kwargs-file", path, "a JSON file").read_bytes())
+        found = json.loads(path.read_bytes())
     except OSError as error:
         raise InvalidInputError(f"--kwargs-file {path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 @options.jobs_option
 @options.json_option
 @options.picture_option
-@click.option("--add", is_flag=True, help="Add the task to the repository, with its policy and this run.")
+@click.option(
+    "--add",
+    is_flag=True,
+    help="Add the task and this run to the repository, with the learner's policy (with a model: the solution).",
+)
 @options.quiet_option("No bars.")
 def transfer(
     place: str, named: NamedTasks, selector: str | None, learner: str | None, bounds: tuple[float, float] | None,

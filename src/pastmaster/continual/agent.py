@@ -36,6 +36,7 @@ from pastmaster.values.given import not_a_task, several_tasks
 RECORDED_DEFAULTS = "recommended"  # of selector and learner: noted when a stream is begun
 FORMER_DEFAULTS: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
 """The selector and the learner of a stream that an earlier version began."""
+BOUNDS_REMEDY = "pass bounds=(lower, upper) (--bounds), or tell the rewards of a step: GymTask(..., reward_range=)"
 OWN_OPTIONS = {"task", "sources", "episodes", "rng", "bounds", "trials", "gamma", "horizon", "progress"}
 
 
@@ -205,14 +206,16 @@ class ContinualTransfer:
             try:
                 return self.repository.return_bounds()
             except RepositoryError as error:
-                raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {error}") from None
+                raise InvalidInputError(
+                    f"ContinualTransfer: bounds is None, must be given: {error}; {BOUNDS_REMEDY}"
+                ) from None
         if isinstance(task, GymTask):
             known = task_bounds(task)
         else:
             known = return_bounds(task, kind="paper") if self.model else None
         if known is None:
             why = f"task {position} of the stream is met without a model"
-            raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {why}")
+            raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {why}; {BOUNDS_REMEDY}")
         return known.with_span()
 
     def _generator(self, position: int, use: int) -> np.random.Generator:
@@ -236,7 +239,8 @@ class ContinualTransfer:
             got = repr(task.name) if isinstance(task, Task) else "not there" if task is None else repr(task)
             raise InvalidInputError(
                 f"ContinualTransfer.run: task {run.position} of the stream is {got}, must be {run.name!r} as when "
-                f"the stream {self.name!r} was begun; pass another name (--name) to begin another"
+                f"the stream {self.name!r} was begun: pass the earlier tasks too, new ones at the end, or another "
+                "name to begin another stream"
             )
 
     def _settings(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.experiments.charts import Chart, Curves, Distances, Indices, Shares, TaskMap
+from pastmaster.tables import counted
 
 MOST_POINTS = 400  # of a line: more cannot be told apart on a screen
 MOST_ROWS = 600  # of distances
@@ -102,9 +103,3 @@ def floats(values: FloatArray) -> str:
     """An array of finite numbers as base64 of float32."""
     narrow = np.clip(values, np.finfo(np.float32).min, np.finfo(np.float32).max).astype("<f4")
     return base64.b64encode(narrow.tobytes()).decode()
-
-
-def counted(n: int, what: str) -> str:
-    """A number of things in words."""
-    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{n:,} {what if n == 1 else many}"

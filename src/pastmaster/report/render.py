@@ -21,7 +21,8 @@ from pastmaster.experiments import Reproduction
 from pastmaster.experiments.claims import Check, Claim
 from pastmaster.figures import COLOURS, DASHES
 from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
-from pastmaster.report.payload import counted, payload
+from pastmaster.report.payload import payload
+from pastmaster.tables import counted
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NO_SCRIPT = "The figures need JavaScript, all of which is in this file. The texts and tables are complete without it."

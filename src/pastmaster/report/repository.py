@@ -12,11 +12,11 @@ from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
 from pastmaster.report.page import Gallery, Page, Part, Prose, Section, Table
-from pastmaster.report.payload import counted
 from pastmaster.repository import Repository
 from pastmaster.repository.records import PolicyRecord, TaskRecord
 from pastmaster.repository.streams import StoredRun
 from pastmaster.reuse.windows import Windows, windows
+from pastmaster.tables import counted
 
 MOST_RUNS = 50
 WINDOWS = 100  # of a run, at most

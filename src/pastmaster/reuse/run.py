@@ -17,7 +17,7 @@ from pastmaster.reuse.drawing import draw_curves, draw_run
 from pastmaster.reuse.protocols import adapted, policy_to_keep
 from pastmaster.reuse.sources import LEARNER, numbered
 from pastmaster.reuse.windows import windows
-from pastmaster.tables import WIDEST, frame, html_table, one_line
+from pastmaster.tables import WIDEST, counted, frame, html_table, one_line
 from pastmaster.values import Bounds
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class TransferRun:
         if self.undiscounted is not None:
             spread += f", undiscounted {self.undiscounted.mean():.4g} (gamma {self.gamma:g})"
         odd = f", {int(self.clipped.sum())} returns clipped" if self.clipped.any() else ""
-        odd += f", bounds widened {int(self.widened.sum())} times" if self.widened.any() else ""
+        odd += f", bounds widened {counted(int(self.widened.sum()), 'time')}" if self.widened.any() else ""
         if self.bounds_from != "declared" and (bounds := self.bounds[self.best_trial]) is not None:
             origin = "of the task" if self.bounds_from == "task" else "running"
             odd += f", bounds {origin}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
