@@ -237,6 +237,7 @@ def test_it_says_what_was_odd_and_whom_to_keep():
         "TransferRun(1 x 1,000 episodes, 2 sources: mean return 0.5, 100% by the learner, keep the learner, "
         "3 returns clipped, bounds widened 2 times)"
     )
+    assert str(run_of(trial([0.5] * 9, [2] * 9, dropped=[-1, -1], widened=1))).endswith("bounds widened 1 time)")
 
 
 # In pictures

@@ -14,7 +14,8 @@ from pastmaster.policies.network import checked_normalisation
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
 
 HOW_TO_GIVE = (
-    "pass normalise=False (--no-normalise), or its mean and var: normalise=normalisation_of(vec_normalize) "
+    "pass normalise=False (--no-normalise), or its mean and var: "
+    "normalise=pastmaster.policies.normalisation_of(vec_normalize) "
     "(--normalise FILE)"
 )
 MOST_BYTES = 2**28  # of all four arrays
