@@ -287,3 +287,7 @@ def test_a_bound_shows_itself_in_one_line(rng):
     assert len(repr(bound)) <= 100
     assert bound.to_frame().shape == (60, 3)
     assert "no clustering costs less" in bound._repr_html_()
+
+
+def test_one_policy_is_counted_as_one():
+    assert str(search_clusterings([[0.0]], n_clusters=1, rng=0, directed=True)).startswith("1 of 1 policy kept, ")

@@ -16,7 +16,7 @@ from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, frame, html_table, one_line
+from pastmaster.tables import WIDEST, counted, frame, html_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,11 +201,11 @@ class Clustering:
         return self.policy_names[j] if self.policy_names else j
 
     def __repr__(self) -> str:
-        what = "policies" if self.directed else "tasks"
+        what = counted(self.distance.shape[1], "policy" if self.directed else "task")
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
         alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
         few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
-        kept = f"{n_kept} of {self.distance.shape[1]} {what} kept{few}, cost {self.cost:.4g}"
+        kept = f"{n_kept} of {what} kept{few}, cost {self.cost:.4g}"
         split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
         proof = ""
         if self.gap is not None:
