@@ -223,8 +223,7 @@ def _find_or_begin(
         return number, found[0]["settings"]
     if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
         raise InvalidInputError(
-            f"ContinualTransfer: {difference} as when the stream {name!r} was begun; "
-            "pass another name to begin another"
+            f"ContinualTransfer: {difference} as when the stream {name!r} was begun; pass another name to begin another"
         )
     for made in rows.fetch_where(connection, "clusterings", clusterings_table.c.stream_id == number):
         rows.remove(connection, "clusterings", made["id"])
