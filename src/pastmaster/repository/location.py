@@ -58,8 +58,8 @@ def check_path(url: sa.URL, create: bool) -> None:
             raise RepositoryError(f"Repository: {path} is a directory, must be a file")
         if not path.exists() and not create:
             raise RepositoryError(
-                f"Repository: there is no repository at {path}: check the path, or make one: `pastmaster repo add {path}` with tasks, or "
-                f"`pastmaster repo init {path}` without any"
+                f"Repository: there is no repository at {path}: check the path, or make one: "
+                f"`pastmaster repo add {path}` with tasks, or `pastmaster repo init {path}` without any"
             )
         if not path.parent.is_dir():
             raise RepositoryError(f"Repository: {path} cannot be made: there is no folder {path.parent}")
