@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,23 @@ def opened_or_made(place: str) -> Iterator[Repository]:
     finally:
         if empty and not there:
             Path(place).unlink(missing_ok=True)
+
+
+def grouped(kind: type[Any], name: str, options: Sequence[Decorator]) -> Decorator:
+    """Options that fill the fields of a dataclass; the command is called with one of it as ``name``."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(*arguments: Any, **given: Any) -> Any:
+            group = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            return command(*arguments, **{name: group}, **given)
+
+        decorated: Callable[..., Any] = called
+        for add in reversed(options):
+            decorated = add(decorated)
+        return decorated
+
+    return decorate
 
 
 def whole_option(name: str, default: int, what: str, at_least: int = 1, at_most: int | None = None) -> Decorator:

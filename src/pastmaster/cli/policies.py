@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pastmaster.cli.options import grouped
 from pastmaster.cli.tasks import POLICY_FILES
 from pastmaster.errors import InvalidInputError
 
@@ -107,15 +107,5 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that name policies; the command is called with ``given``."""
-
-    @functools.wraps(command)
-    def called(*arguments: Any, **options: Any) -> Any:
-        given = NamedPolicies(**{field.name: options.pop(field.name) for field in fields(NamedPolicies)})
-        return command(*arguments, given=given, **options)
-
-    decorated: Callable[..., Any] = called
-    for add in reversed(OPTIONS):
-        decorated = add(decorated)
-    return decorated
+policy_options = grouped(NamedPolicies, "given", OPTIONS)
+"""Options that name policies; the command is called with ``given``."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.cli.options import imported, modules_option, repository_argument, whole_option
+from pastmaster.cli.options import grouped, imported, modules_option, repository_argument, whole_option
 from pastmaster.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -124,18 +122,8 @@ OPTIONS = (
 )
 
 
-def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A repository, and options that name tasks; the command is called with ``place`` and ``named``."""
-
-    @functools.wraps(command)
-    def called(*arguments: Any, **options: Any) -> Any:
-        named = NamedTasks(**{field.name: options.pop(field.name) for field in fields(NamedTasks)})
-        return command(*arguments, named=named, **options)
-
-    decorated: Callable[..., Any] = called
-    for add in reversed(OPTIONS):
-        decorated = add(decorated)
-    return decorated
+task_options = grouped(NamedTasks, "named", OPTIONS)
+"""A repository, and options that name tasks; the command is called with ``place`` and ``named``."""
 
 
 def _mapping(text: str, option: str) -> dict[str, Any]:

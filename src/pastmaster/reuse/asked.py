@@ -11,6 +11,8 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 
+NOTHING = np.empty(0)
+
 
 class Episode(NamedTuple):
     """An episode that a selector asks for.
@@ -111,6 +113,3 @@ class AskedEpisodes:
     def entries(self) -> list[list[Any]]:
         """All of them as plain JSON values."""
         return [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._by_number.items()]
-
-
-NOTHING = np.empty(0)

@@ -28,6 +28,7 @@ from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
+from pastmaster.tables import counted
 
 
 class RegretBalancing(Selector):
@@ -95,7 +96,7 @@ class RegretBalancing(Selector):
         alone = ", if never\n  more than one of its own episodes is open at once" if at_once > 1 else ""
         told = " and the episodes open then had been told" if at_once > 1 else ""
         statement = (
-            f"Over {episodes:,} episode{'s' * (episodes != 1)}, per episode:\n"
+            f"Over {counted(episodes, 'episode')}, per episode:\n"
             f"  the learner's own episodes earn, together, at most {behind:.4g} less than the best measured mean of a\n"
             f"  source, as it stood when the learner last ran{told};\n"
             "  if the learner's shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the\n"

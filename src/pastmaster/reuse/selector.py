@@ -29,12 +29,13 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
+from pastmaster.reuse.former_state import numbers, with_open_episodes
 from pastmaster.reuse.guarantee import RegretGuarantee
+from pastmaster.tables import counted
 from pastmaster.values.bounds import checked_bounds
 
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
-NOBODY = np.empty(0)
 LARGEST = 1e100  # the largest return, in size, where there are no bounds
 LOCK = threading.RLock()
 """Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
@@ -116,7 +117,7 @@ class Selector(ABC):
         with LOCK:
             asked = self._opened("tell", episode)
             self._check_value(value)
-            shares = NOBODY if likelihood is None else self._checked_likelihood(asked, likelihood)
+            shares = NOTHING if likelihood is None else self._checked_likelihood(asked, likelihood)
             at_once = not self._asked.is_only()
             payoff = kernels.take(
                 self._arms, self._memory, self._settings, asked.arm, asked.time, asked.chances, float(value), shares,
@@ -239,9 +240,7 @@ class Selector(ABC):
 
         They are ``regret``, and ``delay`` because of episodes that are open at once.
         """
-        about = f"Over {episodes:,} episode{'s' * (episodes != 1)}" + (
-            f", at most {at_once} open at once" if at_once > 1 else ""
-        )
+        about = f"Over {counted(episodes, 'episode')}" + (f", at most {at_once} open at once" if at_once > 1 else "")
         span, charge = self.bounds.span, self.delta * self.bounds.span
         bound = span * min(1.0, regret + delay)
         charged = min(span, bound + charge)
@@ -286,7 +285,7 @@ class Selector(ABC):
             selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
         except TypeError as error:
             raise InvalidInputError(f"{caller}: arguments do not fit: {error}") from None
-        selector._fill(caller, state if "open" in state else _with_open_episodes(caller, state, selector.n_sources))
+        selector._fill(caller, state if "open" in state else with_open_episodes(caller, state, selector.n_sources))
         return selector
 
     def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
@@ -397,33 +396,3 @@ class Selector(ABC):
 
 
 INDEPENDENT = "It is proven if returns and their delays do not depend on the arms of episodes that are still open."
-
-
-def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Finite numbers of a shape."""
-    try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        array = NOBODY
-    if array.shape != shape or not np.isfinite(array).all():
-        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
-    return array
-
-
-def _with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -> dict[str, Any]:
-    """A state written when only one episode could be open: ``memory[ASKED]`` held its arm, or -1."""
-    former = numbers(caller, "arms", state["arms"], (at.FORMER_ROWS, n_sources + 1))
-    memory = numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
-    pending, told = memory[at.ASKED], memory[at.EPISODE]
-    if pending not in range(-1, n_sources + 1):
-        raise InvalidInputError(f"{caller}: the pending arm is {pending:g}, must be in 0..{n_sources} or -1")
-    arms, opened = np.zeros((at.N_ROWS, n_sources + 1)), []
-    arms[: at.FORMER_ROWS] = former
-    arms[[at.SEEN, at.SEEN_TOTAL]] = former[[at.COUNT, at.TOTAL]]
-    if pending >= 0:
-        arm = int(pending)
-        arms[at.OPEN, arm] = 1.0
-        time = former[at.COUNT, :-1].sum() + 1.0 if state["selector"] == "regret-balancing" else told + 1.0
-        opened.append([int(told), arm, float(time), None, former[at.PROBABILITY].tolist()])
-    memory[at.ASKED] = told + len(opened)
-    return {**state, "arms": arms.tolist(), "memory": memory.tolist(), "open": opened, "most_open": 1}

@@ -1,0 +1,43 @@
+"""A selector's state as files hold it: its numbers, and what was written when only one episode could be open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pastmaster.arrays import FloatArray
+from pastmaster.errors import InvalidInputError
+from pastmaster.reuse import _layout as at
+from pastmaster.reuse.asked import NOTHING
+
+
+def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Finite numbers of a shape."""
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        array = NOTHING
+    if array.shape != shape or not np.isfinite(array).all():
+        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
+    return array
+
+
+def with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -> dict[str, Any]:
+    """A state written when only one episode could be open: ``memory[ASKED]`` held its arm, or -1."""
+    former = numbers(caller, "arms", state["arms"], (at.FORMER_ROWS, n_sources + 1))
+    memory = numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
+    pending, told = memory[at.ASKED], memory[at.EPISODE]
+    if pending not in range(-1, n_sources + 1):
+        raise InvalidInputError(f"{caller}: the pending arm is {pending:g}, must be in 0..{n_sources} or -1")
+    arms, opened = np.zeros((at.N_ROWS, n_sources + 1)), []
+    arms[: at.FORMER_ROWS] = former
+    arms[[at.SEEN, at.SEEN_TOTAL]] = former[[at.COUNT, at.TOTAL]]
+    if pending >= 0:
+        arm = int(pending)
+        arms[at.OPEN, arm] = 1.0
+        time = former[at.COUNT, :-1].sum() + 1.0 if state["selector"] == "regret-balancing" else told + 1.0
+        opened.append([int(told), arm, float(time), None, former[at.PROBABILITY].tolist()])
+    memory[at.ASKED] = told + len(opened)
+    return {**state, "arms": arms.tolist(), "memory": memory.tolist(), "open": opened, "most_open": 1}
