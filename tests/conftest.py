@@ -22,6 +22,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):  # workers on every core: threads of 
 import misbehaving  # noqa: E402  NumPy looks at these when it is imported
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from attempts import Tally, table  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 TOGETHER = ("test_experiments.py", "test_report_browser.py", "test_compiled.py")  # a reproduction, a browser, bits
+TALLY = "attempts"
 CLUSTERS = re.compile(r"\b(dask|ray)\b")
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
@@ -93,6 +95,32 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def attempts(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Tally]]:
+    """Tallies of attacks, by what is tried and what is promised; the test fails if one of them has a failure."""
+    tallies: list[Tally] = []
+
+    def tally(what: str, promise: str) -> Tally:
+        tallies.append(Tally(what, promise))
+        return tallies[-1]
+
+    yield tally
+    for made in tallies:
+        request.node.user_properties.append((TALLY, (made.what, made.promise, made.tried, len(made.failures))))
+    for made in tallies:
+        made.assert_held()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Under ``make soak``: what was tried, survived, failed, as a table."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    ended = [report for report in reports if getattr(report, "when", None) == "teardown"]
+    rows = [tuple(value) for report in ended for name, value in report.user_properties if name == TALLY]
+    if SOAK and rows:
+        terminalreporter.section("tried, survived, failed")
+        terminalreporter.write_line("\n".join(table(rows)))
 
 
 @pytest.fixture(scope="session")
