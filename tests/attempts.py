@@ -1,6 +1,6 @@
 """Attacks are counted: how often each was tried, and how often what is promised did not hold.
 
-A test asks the fixture ``attempts`` for a tally, tells it each attempt, and fails at its end if one failed, with all the
+A test asks the fixture ``attempts`` for a tally, tells it each attempt, and fails at its end if one failed, with the
 reasons. ``make soak`` prints the tallies of all tests as one table.
 """
 
