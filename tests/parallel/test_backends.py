@@ -340,7 +340,7 @@ def test_a_chunk_that_kills_every_worker_is_named(backend, tmp_path):
         return item
 
     which = r"\d" if backend == "dask" else "3"  # a worker of dask may hold a neighbour too, which dask may blame
-    sentence = rf"^run: a worker died at least 3 times on chunk {which} of 3: is it"
+    sentence = rf"^parallel.run: a worker died at least 3 times on chunk {which} of 3: is it"
     with pytest.raises(parallel.LostWorkerError, match=sentence):
         parallel.run(job, range(3), n_jobs=1, backend=backend)
     assert len(list(tmp_path.glob("run-2-*"))) == (4 if backend == "dask" else 3)  # as this cluster is set up

@@ -114,7 +114,7 @@ jobs_option = click.option("--jobs", type=int, default=1, show_default=True, hel
 
 
 def _backends() -> Sequence[str]:
-    from pastmaster.parallel.workers import BACKENDS
+    from pastmaster.parallel import BACKENDS
 
     return list(BACKENDS)
 

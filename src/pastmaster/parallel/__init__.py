@@ -12,24 +12,29 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pastmaster.checks import called_as, is_whole
-from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.checks import is_whole
+from pastmaster.errors import InvalidInputError
+from pastmaster.parallel import interrupts
+from pastmaster.parallel.on_dask import Dask
+from pastmaster.parallel.on_ray import Ray
 from pastmaster.parallel.saved import Saved, as_text, digest, from_text, saving_folder
-from pastmaster.parallel.workers import ATTEMPTS, BACKENDS, Workers
+from pastmaster.parallel.workers import ATTEMPTS, Function, Loky, LostWorkerError, Threads, Workers, in_words
 
 __all__ = [
-    "MOST_CHUNKS", "LostWorkerError", "Saved", "Team", "as_text", "checked_backend", "digest", "from_text", "run",
-    "saving_folder", "tracked", "worker_count",
+    "BACKENDS", "MOST_CHUNKS", "LostWorkerError", "Saved", "Team", "as_text", "checked_backend", "digest", "from_text",
+    "run", "saving_folder", "tracked", "worker_count",
 ]  # fmt: skip
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_CHUNKS = 256  # few enough that handing one over (about 1 ms) and saving it (about 5 ms) do not matter
-
-
-class LostWorkerError(PastmasterError, RuntimeError):
-    """A chunk of jobs made its worker die, several times."""
+BACKENDS: dict[str, Callable[[Function, int], Workers]] = {
+    "threads": Threads,
+    "loky": Loky,
+    "dask": Dask,
+    "ray": Ray,
+}
 
 
 class Team:
@@ -44,14 +49,16 @@ class Team:
     def hire(self, function: Callable[[Any], Any], kind: str, count: int) -> Workers:
         """The workers, made at the first call."""
         if self.workers is None:
-            self.workers = BACKENDS[kind](function, count)
+            with interrupts.deferred():
+                self.workers = BACKENDS[kind](function, count)
         return self.workers
 
     def close(self) -> None:
         """End the workers that were started here."""
-        if self.workers is not None:
-            self.workers.close()
-        self.workers = None
+        workers, self.workers = self.workers, None
+        if workers is not None:
+            with interrupts.deferred():
+                workers.close()
 
 
 def run(
@@ -102,16 +109,15 @@ def run(
     [1, 2, 3]
     """
     count, kind = worker_count(n_jobs, caller), checked_backend(backend, caller)
-    chunks = _Chunks(items, save, progress, label)
+    chunks = _Chunks(items, save, progress, label, caller)
     left = chunks.left
     if kind in (None, "threads") and (count == 1 or not left):
         chunks.collect((index, [function(item) for item in chunk]) for index, chunk in left.items())
     elif left:
-        held = team or Team()
-        with called_as(caller):
-            workers = held.hire(function, kind or "threads", min(count, len(left)) if team is None else count)
-        undisturbed = False
+        held, kind, undisturbed = team or Team(), kind or "threads", False
         try:
+            with in_words(caller, kind):
+                workers = held.hire(function, kind, min(count, len(left)) if team is None else count)
             undisturbed = chunks.run_on(workers, on_interrupt)
         finally:
             if team is None or not undisturbed:
@@ -122,8 +128,10 @@ def run(
 class _Chunks:
     """The chunks of one ``run``, and the results of those that are finished, by number."""
 
-    def __init__(self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str) -> None:
-        self.chunks, self.save, self.progress, self.label = _chunks(items), save, progress, label
+    def __init__(
+        self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str, caller: str
+    ) -> None:
+        self.chunks, self.save, self.progress, self.label, self.caller = _chunks(items), save, progress, label, caller
         self.results: dict[int, list[Any]] = {} if save is None else save.found(self.chunks)
         self.futures: dict[int, Future[Any]] = {}
 
@@ -174,18 +182,29 @@ class _Chunks:
         while waiting or under_way:
             while waiting and len(under_way) < most:
                 index = waiting.pop()
-                self.futures[index] = workers.submit(left[index])
+                with in_words(self.caller, workers.backend):
+                    self.futures[index] = workers.submit(left[index])
                 under_way[self.futures[index]] = index
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+            finished = wait(under_way, timeout=workers.silence, return_when=FIRST_COMPLETED).done
+            if not finished:
+                with in_words(self.caller, workers.backend):
+                    workers.check()
+            for future in finished:
                 index = under_way.pop(future)
-                try:
-                    outcome = future.result()
-                except workers.lost as error:
-                    raise LostWorkerError(
-                        f"run: a worker died at least {ATTEMPTS} times on chunk {index + 1} of {len(self.chunks)}: "
-                        "is it out of memory?"
-                    ) from error
-                yield index, workers.received(outcome)
+                yield index, workers.received(self._outcome(workers, future, index))
+
+    def _outcome(self, workers: Workers, future: Future[Any], index: int) -> Any:
+        """What a chunk's worker sent; errors are those of the worker, not of the chunk's jobs."""
+        if workers.in_this_process:
+            return future.result()
+        with in_words(self.caller, workers.backend):
+            try:
+                return workers.greeted(future.result())
+            except workers.lost as error:
+                raise LostWorkerError(
+                    f"a worker died at least {ATTEMPTS} times on chunk {index + 1} of {len(self.chunks)}: "
+                    "is it out of memory?"
+                ) from error
 
 
 def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:

@@ -7,46 +7,80 @@ differently on several.
 from __future__ import annotations
 
 import importlib
-import logging
 import os
-import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-from pastmaster.errors import InvalidInputError
+from pastmaster.checks import called_as
+from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.parallel import transport
+from pastmaster.parallel.interrupts import not_heard_here
 
 Function = Callable[[Any], Any]
 ATTEMPTS = 3  # how often a chunk may take its worker down
-DASK_SETTINGS = {
-    "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
-    "distributed.scheduler.worker-saturation": 1.0,  # a worker holds no chunk but the one it runs
-}
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+
+
+class LostWorkerError(PastmasterError, RuntimeError):
+    """A chunk of jobs made its worker die, several times, or the workers are all lost."""
+
+
+@contextmanager
+def in_words(caller: str, backend: str) -> Iterator[None]:
+    """Whatever workers of a kind raise is one sentence that begins with the function a person called."""
+    try:
+        with called_as(caller):
+            yield
+    except LostWorkerError as error:
+        raise LostWorkerError(f"{caller}: {error}") from error.__cause__
+    except PastmasterError:
+        raise
+    except Exception as error:
+        raise LostWorkerError(
+            f"{caller}: backend is {backend!r}, which failed ({first_line(error)}), must be one whose workers run"
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """An error of others in a few words."""
+    lines = ["".join(c if c.isprintable() else " " for c in line).strip() for line in str(error).splitlines()]
+    return f"{type(error).__name__}: {next(filter(None, lines), '')[:200]}".removesuffix(": ")
 
 
 class Workers(ABC):
     """What ``run`` asks of a kind of workers. By default they are processes, and are sent bytes."""
 
+    backend = ""
+    """What a person calls this kind."""
     in_this_process = False
     """Whether jobs see what the driver changes while they run."""
     count: int | None = None
     """How many they are, where that is settled here."""
     lost: tuple[type[Exception], ...] = ()
     """What a future raises when its chunk has taken its worker down ``ATTEMPTS`` times."""
+    silence: float | None = None
+    """After how many seconds without a finished chunk to ``check``."""
 
     @abstractmethod
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         """Begin a chunk, now or when there is a worker for it."""
 
+    def greeted(self, outcome: Any) -> Any:
+        """What a future gave, if its worker has the code of this program."""
+        return outcome
+
     def received(self, outcome: Any) -> list[Any]:
         """The results in what a future gave, or the error of the job that failed."""
         return transport.received(outcome)
+
+    def check(self) -> None:  # noqa: B027  nothing to do for workers of this machine
+        """Raise an error if there are no workers any more."""
 
     @abstractmethod
     def close(self) -> None:
@@ -56,6 +90,7 @@ class Workers(ABC):
 class Threads(Workers):
     """Threads of this process. A job that runs cannot be ended, and is waited for."""
 
+    backend = "threads"
     in_this_process = True
 
     def __init__(self, function: Function, count: int) -> None:
@@ -76,8 +111,11 @@ class Loky(Workers):
     """Processes of this machine, each driven by a thread of its own.
 
     A loky executor breaks as a whole when one of its processes dies, and takes every chunk under way with it. So each
-    process has an executor to itself: when it dies, one chunk is run again, in a new one.
+    process has an executor to itself: when it dies, one chunk is run again, in a new one. They are not asked what they
+    have: they run the interpreter and the files of the driver.
     """
+
+    backend = "loky"
 
     def __init__(self, function: Function, count: int) -> None:
         loky = importlib.import_module("joblib.externals.loky.process_executor")
@@ -87,7 +125,7 @@ class Loky(Workers):
         self.idle: SimpleQueue[_Process] = SimpleQueue()
         for process in self.processes:
             self.idle.put(process)
-        self.pool = ThreadPoolExecutor(count, initializer=_ignore_interrupts)
+        self.pool = ThreadPoolExecutor(count, initializer=not_heard_here)
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         return self.pool.submit(self._run, items)
@@ -169,125 +207,3 @@ def _begin(function: bytes, driver: int) -> None:
 
 def _work_here(items: bytes) -> bytes:
     return transport.work(_function, items)
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C is for the driver: what is started from this thread does not hear it."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-
-class Dask(Workers):
-    """Workers of the dask client that is current, or else of a local cluster that lives as long as the call.
-
-    Not by way of joblib: its dask backend gives results back only when all are there, batches jobs by how long they
-    take, and cannot tell a lost worker from an error.
-    """
-
-    def __init__(self, function: Function, count: int) -> None:
-        content = transport.packed_function(function)
-        distributed, self.dask = _imported("distributed", "dask"), _imported("dask", "dask")
-        self.lost = (distributed.KilledWorker,)
-        self.cluster: Any = None
-        try:
-            self.client = distributed.Client.current()
-        except ValueError:
-            self.cluster = self._local_cluster(distributed, count)
-            self.client = distributed.Client(self.cluster, set_as_default=False)
-        self.running: dict[Future[Any], Any] = {}
-        self.function = self._submitted(_itself, content)  # a task, not scattered data: made again if its worker dies
-
-    def _local_cluster(self, distributed: Any, count: int) -> Any:
-        try:
-            with self.dask.config.set(DASK_SETTINGS):
-                return distributed.LocalCluster(
-                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
-                    memory_limit=0, silence_logs=logging.CRITICAL,
-                )  # fmt: skip
-        except RuntimeError as error:  # each worker runs the main script once more, up to here if nothing forbids it
-            raise InvalidInputError(
-                "backend is 'dask', whose local workers do not start: a script must do its work "
-                "under if __name__ == '__main__'"
-            ) from error
-
-    def _submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        with self.dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-            return self.client.submit(function, *arguments, pure=False)
-
-    def submit(self, items: Sequence[Any]) -> Future[Any]:
-        done: Future[Any] = Future()
-        task = self._submitted(transport.work, self.function, transport.packed(items))
-        self.running[done] = task
-
-        def hand_over(task: Any) -> None:
-            try:
-                done.set_result(task.result())
-            except BaseException as error:
-                done.set_exception(error)
-            self.running.pop(done)  # the cluster may forget the result
-
-        task.add_done_callback(hand_over)
-        return done
-
-    def close(self) -> None:
-        for task in list(self.running.values()):
-            task.release()  # and what nobody wants is not run; to cancel takes the scheduler seconds
-        if self.cluster is not None:
-            self.client.close()
-            self.cluster.close()
-
-
-def _itself(content: bytes) -> bytes:
-    return content
-
-
-class Ray(Workers):
-    """Workers of the Ray cluster this program is connected to, or else of a local one that lives as long as the call.
-
-    Not by way of joblib: Ray's backend for it changes joblib for the whole program and fails with its first worker.
-    """
-
-    def __init__(self, function: Function, count: int) -> None:
-        content = transport.packed_function(function)
-        self.ray = _imported("ray", "ray")
-        errors = self.ray.exceptions
-        self.lost = (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError)
-        self.ours = not self.ray.is_initialized()
-        if self.ours:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            self.ray.init(
-                address="local", num_cpus=count, include_dashboard=False, log_to_driver=False,
-                logging_level=logging.ERROR, _node_ip_address="127.0.0.1",
-            )  # fmt: skip
-        self.function = self.ray.put(content)
-        self.work = self.ray.remote(max_retries=ATTEMPTS - 1, num_cpus=1)(transport.work)
-        self.running: list[Any] = []
-
-    def submit(self, items: Sequence[Any]) -> Future[Any]:
-        self.running.append(self.work.remote(self.function, transport.packed(items)))
-        done: Future[Any] = self.running[-1].future()
-        return done
-
-    def close(self) -> None:
-        for task in self.running:
-            self.ray.cancel(task, force=True)
-        if self.ours:
-            self.ray.shutdown()
-
-
-def _imported(module: str, backend: str) -> Any:
-    """A package that is needed by one backend only, or how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise InvalidInputError(
-            f"backend is {backend!r}, which needs the package {module}: pip install {module}"
-        ) from None
-
-
-BACKENDS: dict[str, Callable[[Function, int], Workers]] = {
-    "threads": Threads,
-    "loky": Loky,
-    "dask": Dask,
-    "ray": Ray,
-}
