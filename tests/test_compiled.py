@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import reference
 
+import pastmaster
 from pastmaster import TabularMDP, cross_values, evaluate, return_bounds, solve
 from pastmaster.compiled import kernel
 
@@ -110,6 +113,42 @@ def test_only_our_own_kernels_are_announced(made, module, announced, tmp_path):
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert ("pastmaster: compiling" in done.stderr) == announced
+
+
+UNCACHED = """
+import warnings
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    import pastmaster
+    from pastmaster import clustering, estimation, policies, repository, reuse, solving, values
+    from pastmaster.compiled import kernel
+print(pastmaster.__file__)
+print([str(w.message) for w in found if issubclass(w.category, RuntimeWarning)])
+print(kernel(lambda x: x + 1)(1), pastmaster.regret_bound(2, 100, 1.0))
+"""
+
+
+def test_where_nothing_can_be_written_it_compiles_without_a_cache_and_says_so_once(tmp_path):
+    """Files where folders should be: not even root can write a cache there."""
+    package = tmp_path / "pastmaster"
+    shutil.copytree(Path(pastmaster.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
+        (folder / "__pycache__").touch()
+    nowhere = {"HOME": "/dev/null", "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    environment = kept | nowhere | {"NUMBA_DISABLE_JIT": "0"}
+    script = [sys.executable, "-c", UNCACHED]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    place, said, result = done.stdout.splitlines()
+    assert Path(place).parent == package
+    assert said.count("compiled code cannot be kept") == 1
+    assert "set NUMBA_CACHE_DIR to a folder of your own" in said
+    assert result.startswith("2 ")
+
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[1:] == ["[]", result], done.stderr
 
 
 if __name__ == "__main__":

@@ -3,11 +3,17 @@
 ``@kernel`` is Numba's ``njit`` with the project's settings: cached on disk, the GIL released, no fast-math.
 A compiled loop and the Python it is written in give the same bits; run with ``NUMBA_DISABLE_JIT=1`` to use the
 Python. The first call on a machine compiles and is slow: on a terminal one line announces it.
+
+The cache is beside the sources, or in the home folder, or where ``NUMBA_CACHE_DIR`` says. Where none of them can be
+written, every process compiles for itself, and a warning says so once. No shared folder takes their place: a cache is
+code, and whoever can write it can run it.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,14 +25,35 @@ Function = Callable[..., Any]
 
 def kernel(function: Function) -> Function:
     """Compile ``function`` on its first call; later processes load it from the cache."""
-    compiled: Function = njit(cache=True, nogil=True)(function)
-    return compiled
+    return _compiled(function)
 
 
 def inlined(function: Function) -> Function:
     """A piece of a kernel: copied into each that uses it, since calls that pass arrays cost more than small bodies."""
-    compiled: Function = njit(cache=True, nogil=True, inline="always")(function)
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    compiled: Function
+    try:
+        compiled = njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        _warn_of_no_cache()
+        compiled = njit(nogil=True, **options)(function)
     return compiled
+
+
+@functools.cache
+def _warn_of_no_cache() -> None:
+    """Once in a process."""
+    warnings.warn(
+        "pastmaster: compiled code cannot be kept, neither the package's folder nor the home folder can be written: "
+        "every process compiles anew, which takes up to a minute; set NUMBA_CACHE_DIR to a folder of your own",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 class _Announcement(event.Listener):
@@ -39,7 +66,8 @@ class _Announcement(event.Listener):
         if event.data["dispatcher"].py_func.__module__.partition(".")[0] != "pastmaster":
             return  # somebody else's function
         if not self.announced and sys.stderr.isatty():
-            print("pastmaster: compiling (first run on this machine only, under a minute)", file=sys.stderr)
+            how_often = "every run" if _warn_of_no_cache.cache_info().currsize else "first run on this machine only"
+            print(f"pastmaster: compiling ({how_often}, under a minute)", file=sys.stderr)
         self.announced = True
 
     def on_end(self, event: object) -> None:

@@ -72,7 +72,12 @@ def test_a_digest_is_of_what_makes_the_task():
 
 
 REFUSED = {
-    "a module": (("os:Foo-v0",), "env_id is 'os:Foo-v0', must be the id of a registered environment, without a module"),
+    "a module": (("os:Foo-v0",), "env_id is 'os:Foo-v0', must be an id without a module: import os yourself"),
+    "an argument of make": (
+        (LAKE, {"disable_env_checker": True}),
+        r"kwargs\['disable_env_checker'\] is given, must be",
+    ),
+    "a window": ((LAKE, {"render_mode": "human"}), r"kwargs\['render_mode'\] is 'human', must be 'ansi', 'rgb_array'"),
     "no id": ((5,), "env_id is 5, must be the id"),
     "unknown": (("NoSuch-v0",), r"NoSuch-v0 cannot be made with \{\}"),
     "unknown version": (("FrozenLake-v99",), "FrozenLake-v99 cannot be made"),

@@ -160,18 +160,11 @@ def environment_task(
     gym_id: str, arguments: dict[str, Any], gamma: float | None, horizon: int | None
 ) -> TabularMDP | GymTask:
     """The exact task behind an environment that carries its table, else the environment as a black box."""
-    import gymnasium as gym
-
     from pastmaster.tasks import GymTask, TabularEnv, TabularMDP
     from pastmaster.tasks.gymnasium_table import environment_name
+    from pastmaster.tasks.specs import made_by_id
 
-    try:
-        env = gym.make(gym_id, **arguments)
-    except gym.error.UnregisteredEnv as error:
-        remedy = "if a module of yours registers it, pass --import MODULE"
-        raise InvalidInputError(f"--gym {gym_id} cannot be made: {error} ({remedy})") from None
-    except Exception as error:  # an environment's constructor may raise anything
-        raise InvalidInputError(f"--gym {gym_id} cannot be made: {error}") from None
+    env = made_by_id("--gym", gym_id, arguments)
     discount = DEFAULT_GAMMA if gamma is None else gamma
     try:
         inner = env.unwrapped

@@ -24,10 +24,11 @@ from pastmaster.tables import one_line
 from pastmaster.tasks import Task
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.gymnasium_table import made_by_id, step_limit
+from pastmaster.tasks.gymnasium_table import step_limit
 from pastmaster.tasks.identity import spec_data, task_data
 from pastmaster.tasks.simulated import SimulatedTask, simulated
 from pastmaster.tasks.spaces import described_space, discrete_size
+from pastmaster.tasks.specs import made_by_id
 from pastmaster.tasks.tabular import TabularMDP, capped
 from pastmaster.values._kernels import states_met
 
@@ -153,7 +154,7 @@ class Problem:
         """The task whose bounds on returns hold here, with the horizon of this problem; None where none are known."""
         if isinstance(self.task, TabularMDP):
             return self.task if self.horizon == FOREVER else capped(self.task, self.horizon)
-        if isinstance(self.task, str) and ":" not in self.task:
+        if isinstance(self.task, str):
             try:
                 return GymTask(self.task, gamma=self.gamma, horizon=self.horizon)
             except InvalidInputError:  # wrapped in what may change rewards

@@ -39,7 +39,7 @@ class GymTask:
     Parameters
     ----------
     env_id : str or callable
-        The id for ``gymnasium.make``, or a function that makes an environment.
+        The id for ``gymnasium.make``, without a module, or a function that makes an environment.
     kwargs : mapping
         The arguments for either; plain JSON values with an id.
     gamma : float
@@ -82,12 +82,14 @@ class GymTask:
     _look: _Look = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        made_by_id = isinstance(self.env_id, str) and ":" not in self.env_id
-        if not made_by_id and not callable(self.env_id):
+        made_by_id = isinstance(self.env_id, str)
+        if isinstance(self.env_id, str):
+            specs.checked_id("GymTask: env_id", self.env_id)
+        elif not callable(self.env_id):
             made = ": pass lambda: gymnasium.make(...)" if isinstance(self.env_id, gym.Env) else ""
             raise InvalidInputError(
                 f"GymTask: env_id is {one_line(repr(self.env_id))}, must be the id of a registered environment, "
-                f"without a module, or a function that makes one{made}"
+                f"or a function that makes one{made}"
             )
         if not isinstance(self.kwargs, Mapping):
             raise InvalidInputError(f"GymTask: kwargs is {self.kwargs!r}, must be a dict of arguments")
@@ -154,7 +156,8 @@ class GymTask:
             if not isinstance(self.env_id, str):
                 env = self.env_id(**self.kwargs)
             else:
-                env = gym.make(self._registered(self.env_id), disable_env_checker=True, **self.kwargs)
+                known = self._registered(self.env_id)
+                env = specs.made("GymTask: kwargs", known, self.kwargs, self.wrappers, disable_env_checker=True)
         except Exception as error:  # an environment's constructor may raise anything
             raise InvalidInputError(f"GymTask: {self._called} cannot be made with {self.kwargs}: {error!r}") from None
         if not isinstance(env, gym.Env):
@@ -163,16 +166,15 @@ class GymTask:
 
     def _registered(self, env_id: str) -> str | EnvSpec:
         """What ``gymnasium.make`` is given: in another process the id may not be registered."""
-        if env_id not in gym.registry and "_look" in vars(self) and self._look.spec is not None:
-            return self._look.spec
-        return specs.spec_of(env_id, self.wrappers) if self.wrappers else env_id
+        spec = self._look.spec if "_look" in vars(self) else None
+        return env_id if env_id in gym.registry or spec is None else spec
 
     def vector_environment(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any] | None:
         """``lanes`` environments that step as one; None where the spec has none whose ``reset`` seeds each lane."""
         spec = self._look.spec
         if not isinstance(self.env_id, str) or self.wrappers or spec is None or spec.vector_entry_point is None:
             return None
-        if spec.additional_wrappers or spec.id not in gym.registry:
+        if spec.additional_wrappers or spec.id not in gym.registry or specs.OF_LANES & set(self.kwargs):
             return None
         if "_seeds_lanes" not in vars(self):
             self._set(_seeds_lanes=self._has_seeded_lanes(watch))
@@ -180,7 +182,7 @@ class GymTask:
 
     def _made_vector(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any]:
         assert isinstance(self.env_id, str)
-        return watch("making it", gym.make_vec, self.env_id, lanes, "vector_entry_point", **self.kwargs)
+        return watch("making it", specs.made_lanes, self.env_id, lanes, self.kwargs)
 
     def _has_seeded_lanes(self, watch: Watch) -> bool:
         """Whether each lane of the vector environment begins as a single one does from its seed."""

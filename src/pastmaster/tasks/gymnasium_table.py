@@ -33,16 +33,6 @@ def spec_name(spec: gym.envs.registration.EnvSpec) -> str:
     return environment_name(spec.id, {key: own[key] for key in own if own[key] != registered.get(key, own)})
 
 
-def made_by_id(caller: str, env_id: str | gym.envs.registration.EnvSpec) -> gym.Env[Any, Any]:
-    """The environment of an id; an error in our words where there is none."""
-    try:
-        return gym.make(env_id)
-    except Exception as error:  # an environment's constructor may raise anything
-        raise InvalidInputError(
-            f"{caller} is {env_id!r}, must be an environment or the id of one that can be made: {error}"
-        ) from None
-
-
 def code_of(spec: gym.envs.registration.EnvSpec) -> str:
     """Where the code of an environment is, as "module:name"."""
     entry: Any = spec.entry_point

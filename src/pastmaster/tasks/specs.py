@@ -1,7 +1,8 @@
-"""Which environment a task is: Gymnasium's spec of it, as plain JSON values.
+"""Which environment a task is: Gymnasium's spec of it, as plain JSON values; and the door to ``gymnasium.make``.
 
 Only ids that are registered and some of Gymnasium's own wrappers are named, never code: what is stored is data, and
-reading it imports nothing but Gymnasium.
+reading it imports nothing but Gymnasium. Gymnasium itself imports the module of an id like "module:Name-v0". An id may
+come from anywhere, so ``made`` refuses it: which module to import is for a person to say.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 WRAPPERS = (
     "ClipAction", "ClipReward", "DelayObservation", "DiscretizeAction", "DiscretizeObservation", "DtypeObservation",
@@ -26,6 +28,83 @@ WRAPPERS = (
 )  # fmt: skip
 """Gymnasium's wrappers that carry nothing from episode to episode and touch nothing but the environment."""
 STEPS_COMPARED = 100
+OF_MAKE = frozenset({"id", "disable_env_checker", "apply_api_compatibility", "autoreset"})
+"""Arguments of ``gymnasium.make`` itself, now or formerly, that say nothing about the environment."""
+OF_LANES = frozenset({"num_envs", "vectorization_mode", "vector_kwargs", "wrappers"})
+"""Arguments that ``gymnasium.make_vec`` takes for its own."""
+CODE = frozenset({"id", "env_id", "entry_point", "vector_entry_point"})
+"""Arguments by which an environment that stands for another one is told which: these too may name a module."""
+UNSEEN = (None, "ansi", "rgb_array")
+
+
+def checked_id(place: str, env_id: str) -> str:
+    """An id that names no module to import; ``place`` is what the person gave it as, like "GymTask: env_id"."""
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        raise InvalidInputError(
+            f"{place} is {one_line(repr(env_id))}, must be an id without a module: import {one_line(module)} yourself "
+            f"(on the command line: --import {one_line(module)}), then use {one_line(repr(name))}"
+        )
+    return env_id
+
+
+def check_arguments(place: str, kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that are not the environment's own, show it on a screen, or name a module to import."""
+    if wrong := sorted(OF_MAKE & set(kwargs)):
+        raise InvalidInputError(f"{place}[{wrong[0]!r}] is given, must be left out: no environment takes it")
+    if (mode := kwargs.get("render_mode")) not in UNSEEN:
+        raise InvalidInputError(
+            f"{place}['render_mode'] is {one_line(repr(mode))}, must be 'ansi', 'rgb_array' or left out: the episodes "
+            "of a task are not shown; to watch an environment, pass a function that makes it"
+        )
+    _check_names(place, kwargs)
+
+
+def _check_names(place: str, value: Any) -> None:
+    """Refuse a module that is named somewhere in the arguments of an environment."""
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
+    for key, inner in value.items() if isinstance(value, Mapping) else ():
+        where = f"{place}[{one_line(repr(key))}]"
+        if key in CODE and isinstance(inner, str):
+            checked_id(where, inner)
+        _check_names(where, inner)
+
+
+def made(
+    place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any], wrappers: Sequence[Any] = (), **options: Any
+) -> gym.Env[Any, Any]:
+    """The one door to ``gymnasium.make``.
+
+    A spec is one of this library's own: that of an environment made before, in a process where its id is registered.
+    """
+    if isinstance(env_id, str):
+        env_id = checked_id(place, env_id)
+    check_arguments(place, kwargs)
+    if wrappers and isinstance(env_id, str):
+        env_id = copy.deepcopy(gym.spec(env_id))
+        env_id.additional_wrappers = tuple(WrapperSpec(**wrapper) for wrapper in wrappers)
+    return gym.make(env_id, **options, **kwargs)
+
+
+def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
+    """The environment of an id; an error in our words where there is none."""
+    if isinstance(env_id, str):
+        checked_id(place, env_id)
+    check_arguments(place, kwargs or {})
+    try:
+        return made(place, env_id, kwargs or {})
+    except Exception as error:  # an environment's constructor may raise anything
+        remedy = " (if a module registers it, import that first; on the command line, pass --import MODULE)"
+        raise InvalidInputError(
+            f"{place} is {one_line(repr(env_id))}, must be an environment that can be made: {error}"
+            + remedy * isinstance(error, gym.error.UnregisteredEnv)
+        ) from None
+
+
+def made_lanes(env_id: str, lanes: int, kwargs: Mapping[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """``lanes`` environments of an id that step as one, made by its own vector class."""
+    return gym.make_vec(checked_id("GymTask: env_id", env_id), lanes, "vector_entry_point", **kwargs)
 
 
 def plain_arguments(kwargs: Any) -> dict[str, Any]:
@@ -36,6 +115,7 @@ def plain_arguments(kwargs: Any) -> dict[str, Any]:
         raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {error}") from None
     if not _text_keys(kwargs):  # JSON would make texts of them
         raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")
+    check_arguments("GymTask: kwargs", plain)
     return plain
 
 
@@ -75,13 +155,6 @@ def check_wrappers(env: gym.Env[Any, Any]) -> None:
                 "around a task: pass its statistics to the policy, load_sb3(..., normalise=...)"
             )
         env = env.env
-
-
-def spec_of(env_id: str, wrappers: Sequence[Mapping[str, Any]]) -> EnvSpec:
-    """The registered spec of an id, with wrappers around it."""
-    spec = copy.deepcopy(gym.spec(env_id))
-    spec.additional_wrappers = tuple(WrapperSpec(**wrapper) for wrapper in wrappers)
-    return spec
 
 
 def identity_of(spec: EnvSpec | None) -> dict[str, Any]:

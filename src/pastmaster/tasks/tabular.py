@@ -23,8 +23,9 @@ from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
 from pastmaster.checks import called_as, is_number, is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import WIDEST, frame, one_line
-from pastmaster.tasks.gymnasium_table import arrays_of_table, made_by_id, spec_name, step_limit
+from pastmaster.tasks.gymnasium_table import arrays_of_table, spec_name, step_limit
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, Outcomes, checked_outcomes, checked_start, refused
+from pastmaster.tasks.specs import made_by_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +198,7 @@ class TabularMDP:
         Parameters
         ----------
         env : gymnasium.Env or str
-            The environment, or its id. The start is its ``initial_state_distrib``, or state 0.
+            The environment, or its id, without a module. The start is its ``initial_state_distrib``, or state 0.
         gamma : float
             The discount, in [0, 1).
         horizon : int, None or "env"
