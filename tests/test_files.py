@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pastmaster import InvalidInputError
-from pastmaster.files import read_npy, read_npz, read_zip
+from pastmaster.npy import read_npy, read_npz, read_zip
 
 
 def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +43,9 @@ def shade(i: int, n: int) -> Any:
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure as its suffix says (.png, the default, .svg or .pdf), making the folder if need be."""
     path = writable(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=150, format=path.suffix[1:])
+    write_whole(path, drawn.getvalue())
     return path
 
 

@@ -1,44 +1,122 @@
-"""Files that are there whole or not at all, and the one reader of NumPy's .npy and .npz formats and of zip files.
+"""The one writer and the one reader of files: a file is there whole or not at all, and only regular files are read.
 
-Arrays hold plain numbers only, nothing is unpickled, and sizes and headers are checked before memory is taken.
+Nothing that another user has put in the way is followed, hangs, or fills the memory: the name of an unfinished file
+cannot be guessed, and type and size of a file are known before it is read. What goes wrong is one sentence.
 """
 
 from __future__ import annotations
 
-import io
-import lzma
-import math
+import json
 import os
-import struct
-import zipfile
-import zlib
-from collections.abc import Mapping
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
+from pastmaster.errors import InvalidInputError
 
-from pastmaster.arrays import Array
-from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
-
-BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError)
-"""What reading a file that is damaged, or is no zip file, may raise. NotImplementedError is a RuntimeError."""
+LARGEST = 2**31  # bytes of one array, or of a file that is read at once
+KINDS = {
+    stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}  # fmt: skip
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, flush it to the disk, and move it there; its folder is made if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a file that is there whole or not at all, on the disk when this returns; its folder is made if need be.
+
+    It is written beside its place under a name that nobody can guess, and moved there. A link at the place is replaced
+    by the file; what the link leads to stays as it was. A folder, pipe or device at the place is refused.
+    """
+    beside = path.with_name(f".{secrets.token_hex(16)}.part")
     try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            _check_regular(os.stat(path), str(path))
+        try:
+            write_new(beside, content)
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        flush_folder(path.parent)
+    except InvalidInputError:
         raise
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        raise InvalidInputError(f"{path} cannot be written: {_reason(error)}") from None
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that must not be there yet, not even as a link, and flush it to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the disk know the names in a folder; some file systems cannot be asked to."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: str | os.PathLike[str], most: int = LARGEST, place: str = "") -> bytes:
+    """The bytes of a regular file of at most ``most``; errors begin with ``place``, the path by default."""
+    place = place or str(path)
+    with reading(path, place) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise InvalidInputError(f"{place} has {size:,} bytes, must have at most {most:,}")
+        content = file.read(size + 1)
+        if len(content) != size:
+            raise InvalidInputError(f"{place} changed while it was read, must stay as it is")
+        return content
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], place: str) -> Iterator[BufferedReader]:
+    """A regular file, opened to read; a pipe, which could hang, and a device, which could be endless, are refused."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            _check_regular(os.fstat(file.fileno()), place)
+            yield file
+    except InvalidInputError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{place} cannot be read: {_reason(error)}") from None
+    except ValueError as error:
+        raise InvalidInputError(f"{place} cannot be read: {error}") from None
+
+
+def _check_regular(found: os.stat_result, place: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise InvalidInputError(f"{place} is {kind}, must be a regular file")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def from_json(text: bytes | str, place: str) -> Any:
+    """The value that a text in JSON holds; errors begin with ``place``."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"{place} is not JSON: {error.msg} (line {error.lineno})") from None
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{place} is not JSON: it is not text in UTF-8") from None
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, lists too deep
+        raise InvalidInputError(f"{place} is not JSON that can be read: {str(error)[:100]}") from None
 
 
 def checked_file(place: str, path: Any, kind: str) -> Path:
@@ -46,13 +124,19 @@ def checked_file(place: str, path: Any, kind: str) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise InvalidInputError(f"{place} is {path!r}, must be the path of {kind}")
     found = Path(path)
-    if found.is_dir():
-        raise InvalidInputError(f"{place} is {str(path)!r}, a folder, must be {kind}{_files_in(found, found)}")
-    if not found.exists():
+    try:
+        seen = found.stat()
+    except (FileNotFoundError, NotADirectoryError):
         folder = found.parent
         near = _files_in(folder, found) if folder.is_dir() else f"; there is no folder {str(folder)!r}"
-        raise InvalidInputError(f"{place} is {str(path)!r}, which does not exist, must be {kind}{near}")
-    if found.is_file() and not found.stat().st_size:
+        raise InvalidInputError(f"{place} is {str(path)!r}, which does not exist, must be {kind}{near}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{place} is {str(path)!r}, which cannot be read: {_reason(error)}") from None
+    if stat.S_ISDIR(seen.st_mode):
+        raise InvalidInputError(f"{place} is {str(path)!r}, a folder, must be {kind}{_files_in(found, found)}")
+    if not stat.S_ISREG(seen.st_mode):
+        raise InvalidInputError(f"{place} is {str(path)!r}, {KINDS[stat.S_IFMT(seen.st_mode)]}, must be {kind}")
+    if not seen.st_size:
         raise InvalidInputError(f"{place} is {str(path)!r}, an empty file, must be {kind}")
     return found
 
@@ -67,130 +151,3 @@ def _files_in(folder: Path, wanted: Path) -> str:
     same_kind = [name for name in names if Path(name).suffix == (wanted.suffix or ".zip")]
     near = list(dict.fromkeys([*alike, *same_kind]))
     return f"; {str(folder)!r} has {', '.join(map(repr, near[:3]))}" if near else ""
-
-
-LARGEST = 2**31  # bytes of one array
-LONGEST_HEADER = 10_000
-PLAIN = "biufcSU"  # kinds of dtype that hold no Python objects
-
-
-class Header(NamedTuple):
-    """A .npy header: shape, order and type of the array, and the offset of its numbers in the file."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-    @property
-    def size(self) -> int:
-        """The bytes of header and numbers together."""
-        return self.offset + math.prod(self.shape) * self.dtype.itemsize
-
-
-def to_npy(array: Array) -> bytes:
-    """The bytes of a .npy file; a Fortran array stays one."""
-    if array.dtype.kind not in PLAIN:
-        raise InvalidInputError(f"to_npy: the array has dtype {array.dtype}, must hold plain numbers or text")
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array, allow_pickle=False)
-    raw = buffer.getvalue()
-    if len(raw) > LARGEST:
-        raise InvalidInputError(f"to_npy: the array has {len(raw):,} bytes, must have at most {LARGEST:,}")
-    return raw
-
-
-def read_header(head: bytes, size: int, place: str) -> Header:
-    """The header of a .npy file of ``size`` bytes that begins with ``head``, or ``DamagedError``."""
-    buffer = io.BytesIO(head)
-    try:
-        version = np.lib.format.read_magic(buffer)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(buffer, max_header_size=LONGEST_HEADER)
-        np.broadcast_to(np.int8(0), shape)  # refused where no array can have this shape
-    except (ValueError, KeyError, EOFError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise DamagedError(f"{place}: has no readable .npy header: {error!r}") from None
-    header = Header(shape, fortran, dtype, buffer.tell())
-    if dtype.kind not in PLAIN or dtype.hasobject or not dtype.itemsize:
-        raise DamagedError(f"{place}: has dtype {dtype}, must hold plain numbers; objects are never read")
-    if min(shape, default=0) < 0 or header.size != size or size > LARGEST:
-        raise DamagedError(
-            f"{place}: its header asks for {shape} of {dtype}, {header.size:,} bytes in all, "
-            f"must be the {size:,} there are, and at most {LARGEST:,}"
-        )
-    return header
-
-
-def from_npy(raw: bytes, header: Header) -> Array:
-    """The array, sharing the memory of the bytes."""
-    count = math.prod(header.shape)
-    if not count:
-        return np.empty(header.shape, header.dtype, order="F" if header.fortran else "C")
-    flat: Array = np.frombuffer(raw, header.dtype, count, header.offset)
-    return flat.reshape(header.shape, order="F" if header.fortran else "C")
-
-
-def npy_array(raw: bytes, place: str) -> Array:
-    """The array in the bytes of a .npy file, sharing their memory; ``DamagedError`` names the ``place``."""
-    return from_npy(raw, read_header(raw[:LONGEST_HEADER], len(raw), place))
-
-
-def read_npy(path: str | os.PathLike[str], holding: str = "numbers") -> Array:
-    """The array of a .npy file; its header is checked before the rest is read."""
-    try:
-        with open(path, "rb") as file:
-            header = read_header(file.read(LONGEST_HEADER), os.fstat(file.fileno()).st_size, str(path))
-            file.seek(0)
-            return from_npy(file.read(), header)
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except DamagedError as error:
-        raise InvalidInputError(f"{error}: must be a .npy file of {holding}") from None
-
-
-def read_npz(source: str | os.PathLike[str] | bytes, place: str = "", *, most: int = 4 * LARGEST) -> dict[str, Array]:
-    """The arrays of an .npz file, by name; the arguments are those of ``read_zip``."""
-    place, kind = place or str(source), "an .npz file of numbers"
-    members = read_zip(source, place, most=most, kind=kind)
-    try:
-        return {name.removesuffix(".npy"): npy_array(raw, name) for name, raw in members.items()}
-    except DamagedError as error:
-        raise InvalidInputError(f"{place} is not {kind}: {error}") from None
-
-
-def read_zip(
-    source: str | os.PathLike[str] | bytes,
-    place: str,
-    limits: Mapping[str, int] | None = None,
-    *,
-    most: int = 4 * LARGEST,
-    stored: bool = False,
-    kind: str = "a readable zip file",
-) -> dict[str, bytes]:
-    """The members of a zip file, given as its path or its bytes, by name.
-
-    ``limits`` names the members that are read, where the file has them, and the most bytes of each; without it all are
-    read, and have at most ``most`` bytes together. ``stored``: nothing may be compressed, so that no more memory is
-    taken than the file is long. Anything wrong is an ``InvalidInputError`` that begins with ``place``.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
-            entries = archive.infolist()
-            total = sum(entry.file_size for entry in entries)
-            length = len(source) if isinstance(source, bytes) else os.path.getsize(source)
-            if stored and (total > length or any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)):
-                raise ValueError(f"it would unpack to {total:,} bytes, must not be compressed")
-            if limits is None and total > most:
-                raise ValueError(f"it would unpack to {total:,} bytes, must be at most {most:,}")
-            wanted = [entry for entry in entries if limits is None or entry.filename in limits]
-            for entry in wanted:
-                name, size = entry.filename, entry.file_size
-                if limits is not None and size > limits[name]:
-                    raise InvalidInputError(f"{place}: {name} has {size:,} bytes, must have at most {limits[name]:,}")
-            return {entry.filename: archive.read(entry) for entry in wanted}
-    except PastmasterError:
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"{place} cannot be read: {error.strerror or error}") from None
-    except (*BROKEN_ZIP, ValueError) as error:
-        raise InvalidInputError(f"{place} is not {kind}: {error}") from None

@@ -301,7 +301,9 @@ CHANGES = [
     (("claims",), 7, f" {OTHER}: TypeError"),
     (("claims", 0), 5, f" {OTHER}: TypeError"),
     (("claims", 0, "held"), [True], f" {OTHER}: ValueError\\('claim-0 has 1 results for 3 seeds'"),
-    (("claims", 0, "checks", 1, "value"), "x", f" {OTHER}: ValueError"),
+    (("claims", 0, "checks", 1, "value"), "x", f" {OTHER}: TypeError"),
+    (("claims", 0, "checks", 1, "value"), float("nan"), f" {OTHER}: ValueError"),
+    (("seeds",), [0, 1, 10**400], f" {OTHER}: InvalidInputError"),
     (("claims", 0, "checks", 1, "high"), 10**400, f" {OTHER}: OverflowError"),
     (("claims", 0, "checks_held"), [1], f" {OTHER}: ValueError"),
     (("experiments",), [], f" {OTHER}: AttributeError"),
@@ -338,7 +340,7 @@ def test_a_missing_field_and_broken_json_are_refused(folder):
     with pytest.raises(DamagedError, match=rf"claims.json {OTHER}: KeyError\('id'\)"):
         read_page(folder)
     path.write_text('{"schema": 1,\n oops}')
-    with pytest.raises(DamagedError, match=r"claims.json, line 2: is not JSON"):
+    with pytest.raises(DamagedError, match=r"claims.json is not JSON: .* \(line 2\)"):
         read_page(folder)
 
 

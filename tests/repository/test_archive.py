@@ -160,7 +160,7 @@ def test_an_interrupted_export_leaves_no_half_folder(source, tmp_path, monkeypat
             raise failure
         path.write_bytes(data)
 
-    monkeypatch.setattr(archive, "write_whole", save)
+    monkeypatch.setattr(archive, "write_new", save)
     expected = RepositoryError if isinstance(failure, Exception) else KeyboardInterrupt
     with pytest.raises(expected):
         source.export(tmp_path / "new" / "half")
@@ -300,8 +300,8 @@ def test_rows_tampered_with_under_a_right_checksum_are_refused(folder, tmp_path)
 def test_nothing_outside_the_folder_is_read(folder, target, tmp_path, monkeypatch):
     shutil.copy(folder / "arrays" / "tasks-1-reward.npy", tmp_path / "outside.npy")
     opened = []
-    real = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path) or real(path))
+    real = archive.read_whole
+    monkeypatch.setattr(archive, "read_whole", lambda path, most: opened.append(path) or real(path, most))
     for name in ("../../outside", str(tmp_path / "outside"), "..", "reward/../../../outside", "reward\n"):
         edit_manifest(folder, lambda m, name=name: entry_of(m, "reward").update(name=name))
         with pytest.raises(DamagedError, match="the manifest names an array"):

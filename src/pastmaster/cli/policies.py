@@ -70,7 +70,8 @@ class NamedPolicies:
     def _policy(self, path: Path, task: TabularMDP | GymTask, normalise: Any) -> Any:
         """A policy that fits the task."""
         from pastmaster.estimation.means import fitting_policy
-        from pastmaster.files import checked_file, read_npy
+        from pastmaster.files import checked_file
+        from pastmaster.npy import read_npy
         from pastmaster.policies import load_sb3
 
         read: Any

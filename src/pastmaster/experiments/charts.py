@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.files import write_whole
+from pastmaster.files import read_whole, write_whole
 
 OPTIMAL = "optimal policy"
 """The label of what an optimal policy earns."""
@@ -244,10 +244,8 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """A file's content, if it is not too large."""
+    """A file's content, if it is a file and not too large."""
     try:
-        if (size := path.stat().st_size) > most:
-            raise DamagedError(f"{path} has {size:,} bytes, must have at most {most:,}")
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}") from None
+        return read_whole(path, most)
+    except InvalidInputError as error:
+        raise DamagedError(str(error)) from None

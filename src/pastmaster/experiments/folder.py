@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.checks import whole
+from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
 from pastmaster.experiments.charts import read_text
 from pastmaster.experiments.claims import Check, Claim
-from pastmaster.files import write_whole
+from pastmaster.files import from_json, write_whole
+from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,20 +97,25 @@ def read_claims(folder: Path) -> Reproduction:
     """The reproduction in this folder, without its tables and charts."""
     path = folder / CLAIMS
     try:
-        content = json.loads(read_text(path))
-        if content["schema"] != SCHEMA:
-            raise InvalidInputError(
-                f"{path}: schema is {str(content['schema'])[:80]}, must be {SCHEMA}: written by another pastmaster"
-            )
-        seeds = tuple(int(seed) for seed in content["seeds"])
+        content = from_json(read_text(path), str(path))
+    except InvalidInputError as error:
+        raise DamagedError(str(error)) from None
+    schema = content.get("schema", SCHEMA) if isinstance(content, dict) else SCHEMA
+    if schema != SCHEMA:
+        got = one_line(repr(schema), 80)
+        raise InvalidInputError(f"{path}: schema is {got}, must be {SCHEMA}: written by another pastmaster")
+    try:
+        seeds = _seeds(content)
         titles = {str(name): str(title) for name, title in content["experiments"].items()}
         claims = [_claim(one, len(seeds)) for one in content["claims"]]
         mode, machine, version = (str(content[name]) for name in ("mode", "machine", "version"))
         return Reproduction(folder, MODES[MODES.index(mode)], seeds, machine, version, titles, claims)
-    except json.JSONDecodeError as error:
-        raise DamagedError(f"{path}, line {error.lineno}: is not JSON: {error.msg}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedError(f"{path} is not as `pastmaster reproduce` writes it: {error!r}"[:300]) from None
+
+
+def _seeds(content: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(whole(CLAIMS, "seed", seed, at_least=0) for seed in content["seeds"])
 
 
 def _claim(entry: dict[str, Any], n_seeds: int) -> Claim:
@@ -129,6 +137,8 @@ def _claim(entry: dict[str, Any], n_seeds: int) -> Claim:
 
 
 def _number(value: Any) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise ValueError(f"{value} is no number")
     return None if value is None else float(value)
 
 
@@ -139,14 +149,14 @@ def _flag(value: Any) -> bool | None:
 def clear(out: Path, experiments: Iterable[str]) -> bool:
     """Remove the tables, pictures and claims of an earlier reproduction in this folder; whether there was one."""
     try:
-        content = json.loads((out / CLAIMS).read_text(encoding="utf-8"))
-        places = [out / f"seed-{int(seed)}" for seed in content["seeds"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        content = from_json(read_text(out / CLAIMS), CLAIMS)
+        places = [out / f"seed-{seed}" for seed in _seeds(content)]
+    except (PastmasterError, LookupError, TypeError):
         return False
     for place in places:
         for name in experiments:
             for path in () if (place / name).is_symlink() else (place / name).glob("*"):
-                if path.suffix in (".csv", ".png", ".svg"):
+                if path.suffix in (".csv", ".png", ".svg") and not path.is_dir():
                     path.unlink()
             with suppress(OSError):  # something else is in it
                 (place / name).rmdir()

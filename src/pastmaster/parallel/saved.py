@@ -26,8 +26,10 @@ import numpy.typing as npt
 from pastmaster import formerly
 from pastmaster.arrays import Array, NamedArrays
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import npy_array, read_zip, to_npy, write_whole
+from pastmaster.files import write_whole
 from pastmaster.generators import rng_to_dict
+from pastmaster.npy import npy_array, read_zip, to_npy
+from pastmaster.tables import shown
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,12 +39,12 @@ SUM = "sha256"
 def saving_folder(caller: str, save: str | os.PathLike[str]) -> Path:
     """The folder to save to, made if need be."""
     if not isinstance(save, str | os.PathLike) or not str(save):
-        raise InvalidInputError(f"{caller}: save is {save!r}, must be the path of a folder")
+        raise InvalidInputError(f"{caller}: save is {shown(save)}, must be the path of a folder")
     folder = Path(save)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInputError(f"{caller}: save is {str(save)!r}, must be a folder ({error.strerror})") from None
+        raise InvalidInputError(f"{caller}: save is {shown(str(save))}, must be a folder ({error.strerror})") from None
     return folder
 
 

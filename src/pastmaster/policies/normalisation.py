@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import checked_file, read_npz
+from pastmaster.files import checked_file, read_whole
+from pastmaster.npy import Header, read_npz
 from pastmaster.policies.network import checked_normalisation
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
@@ -18,7 +20,8 @@ HOW_TO_GIVE = (
     "normalise=pastmaster.policies.normalisation_of(vec_normalize) "
     "(--normalise FILE)"
 )
-MOST_BYTES = 2**28  # of all four arrays
+KNOWN = ("mean", "var", "epsilon", "clip")
+LARGEST_PICKLE = 2**30
 
 
 def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
@@ -73,14 +76,33 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
         if path.suffix == ".pkl":
             normalise = _pickled(path, caller)
         else:
-            arrays = read_npz(path, f"{caller}: normalise {path.name}", most=MOST_BYTES)
-            normalise = {key: array if array.ndim else array.item() for key, array in arrays.items()}
+            normalise = _read(path, f"{caller}: normalise {path.name}", size)
     return checked_normalisation(caller, normalise, size)
+
+
+def _read(path: Path, place: str, size: int) -> dict[str, Any]:
+    """The numbers of an .npz file, whose names and sizes are looked at before anything is unpacked."""
+
+    def examine(headers: dict[str, Header]) -> None:
+        for name, header in headers.items():
+            if name not in KNOWN or math.prod(header.shape) not in (1, size):
+                raise InvalidInputError(
+                    f"{place} holds {name!r} of shape {header.shape}, must hold mean and var of {size} numbers each, "
+                    "and perhaps epsilon and clip"
+                )
+
+    arrays = read_npz(path, place, examine=examine)
+    return {key: array if array.ndim else array.item() for key, array in arrays.items()}
 
 
 def _pickled(path: Path, caller: str) -> dict[str, Any]:
     """The numbers of a saved VecNormalize; only for a file that is trusted, since unpickling runs code in it."""
     import pickle
 
-    with open(path, "rb") as file:
-        return normalisation_of(pickle.load(file))
+    try:
+        found = pickle.loads(read_whole(path, LARGEST_PICKLE, f"{caller}: normalise {path.name}"))
+    except InvalidInputError:
+        raise
+    except Exception as error:  # what a pickle runs may raise anything
+        raise InvalidInputError(f"{caller}: normalise {path.name} cannot be unpickled: {error!r}") from None
+    return normalisation_of(found)

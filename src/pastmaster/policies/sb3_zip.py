@@ -8,10 +8,8 @@ which makes nothing but tensors. Sizes are checked before memory is taken.
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
-import pickle
 import re
 from typing import Any, NamedTuple
 
@@ -20,14 +18,11 @@ import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import BROKEN_ZIP, checked_file, read_zip
+from pastmaster.files import checked_file, from_json
+from pastmaster.npy import read_zip
 
 SAVED = "a .zip file that a model of Stable-Baselines3 saved"
 LIMITS = {"data": 2**26, "policy.pth": 2**30}  # bytes of the JSON and of the weights
-UNREADABLE = (
-    pickle.UnpicklingError, KeyError, TypeError, AttributeError, AssertionError, ValueError, OSError, *BROKEN_ZIP
-)  # fmt: skip
-"""What torch raises on a file that is not its own."""
 
 
 class SavedModel(NamedTuple):
@@ -45,10 +40,7 @@ def read_model(path: str | os.PathLike[str], caller: str) -> SavedModel:
     for name in LIMITS:
         if name not in members:
             raise InvalidInputError(f"{place} is a zip file without {name!r}, which every model has, must be {SAVED}")
-    try:
-        data = json.loads(members["data"])
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{place}: data is not JSON: {str(error)[:100]}") from None
+    data = from_json(members["data"], f"{place}: data")
     if not isinstance(data, dict):
         raise InvalidInputError(f"{place}: data is a {type(data).__name__}, must be a dict")
     return SavedModel(data, _tensors(members["policy.pth"], place))
@@ -65,7 +57,7 @@ def _tensors(raw: bytes, place: str) -> dict[str, Array]:
     read_zip(raw, f"{place}: policy.pth", {}, stored=True, kind="an archive of tensors alone")  # as torch writes it
     try:
         state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
-    except UNREADABLE as error:
+    except Exception as error:  # torch raises anything on a file that is not its own
         first = str(error).splitlines()[0] if str(error) else repr(error)
         raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone: {first[:200]}") from None
     if not isinstance(state, dict):
@@ -135,7 +127,7 @@ def space_in(data: dict[str, Any], key: str, place: str) -> Space:
             return Space("Discrete", n=int(described["n"]))
         if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(described.get("start", 0))):
             return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         pass
     found = f"a {kind[1]}" if kind else "not described"
     raise InvalidInputError(

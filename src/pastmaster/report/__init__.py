@@ -64,11 +64,8 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
     plotly_script()  # before any work
     with called_as("write_report"):
         page = read_page(place)
-    content = render(page).encode("utf-8", "replace")
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise InvalidInputError(f"write_report: {path} cannot be written: {error.strerror or error}") from None
+    with called_as("write_report"):
+        write_whole(path, render(page).encode("utf-8", "replace"))
     return path
 
 

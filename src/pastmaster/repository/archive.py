@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -19,13 +20,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from pastmaster import formerly
-from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.files import LARGEST, npy_array, to_npy, write_whole
+from pastmaster.checks import is_whole
+from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
+from pastmaster.files import LARGEST, flush_folder, from_json, read_whole, write_new
+from pastmaster.npy import npy_array, to_npy
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
+from pastmaster.tables import one_line
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
 FORMAT = "pastmaster repository"
@@ -36,22 +40,27 @@ NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 def export(database: Database, folder: Path) -> Path:
     """Write everything into a new folder, which appears only when it is complete."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RepositoryError(f"{EXPORT}: {folder} is there already, must be a new or empty folder")
     try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RepositoryError(f"{EXPORT}: {folder} is there already, must be a new or empty folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        partial = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
         try:
             (partial / "arrays").mkdir()
             manifest = database.read(lambda connection: _write(connection, partial))
             text = json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1)
-            write_whole(partial / "manifest.json", text.encode())
+            write_new(partial / "manifest.json", text.encode())
             partial.chmod(0o755)
+            for changed in (partial / "arrays", partial):
+                flush_folder(changed)
             os.replace(partial, folder)
+            flush_folder(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise RepositoryError(f"{EXPORT}: {folder} cannot be written: {error.strerror or error}") from None
+    except ValueError as error:  # a path that no folder can have
+        raise RepositoryError(f"{EXPORT}: {str(folder)!r} cannot be written: {error}") from None
     return folder
 
 
@@ -63,8 +72,12 @@ def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
         tables[table] = [rows.stored(table, row) for row in records]
         for row in records:
             for name, array in next(iter(rows.fetch_arrays(connection, table, [row["id"]])))[1].items():
+                if not NAME.fullmatch(name):  # a path that leads elsewhere, or none that a file can have
+                    raise DamagedError(
+                        f"{EXPORT}: {table} {row['id']} has an array {name[:80]!r}, which none is called"
+                    )
                 raw = to_npy(array)
-                write_whole(folder / _file(table, row["id"], name), raw)
+                write_new(folder / _file(table, row["id"], name), raw)
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
     last = {row.name: row.last for row in connection.execute(sa.select(sequences))}
@@ -80,11 +93,12 @@ def import_(database: Database, folder: Path) -> int:
             raise RepositoryError(f"{IMPORT}: {database.place} holds or held records, must be new")
         try:
             _read(connection, folder, manifest)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            damage = examine(connection)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
-        except sa.exc.IntegrityError as error:
+        except (sa.exc.IntegrityError, sa.exc.DataError) as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
-        if damage := examine(connection):
+        if damage:
             raise DamagedError(f"{IMPORT}: {folder}: {damage[0]}")
         return len(manifest["tables"]["tasks"])
 
@@ -95,15 +109,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an exported folder, its checksum verified."""
     path = folder / "manifest.json"
     try:
-        if path.exists() and not path.is_file():
-            raise DamagedError(f"{IMPORT}: {path} is no file")
-        if path.stat().st_size > LARGEST_MANIFEST:
-            raise DamagedError(f"{IMPORT}: {path} has {path.stat().st_size:,} bytes, must have fewer")
-        manifest = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RepositoryError(f"{IMPORT}: {path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{IMPORT}: {path} is not JSON: {error}") from None
+        manifest = from_json(read_whole(path, LARGEST_MANIFEST), str(path))
+    except InvalidInputError as error:
+        raise DamagedError(f"{IMPORT}: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, formerly.ARCHIVE_FORMAT):
         raise RepositoryError(f"{IMPORT}: {path} is not the manifest of an exported repository")
     if manifest.pop("sha256", None) != _sum(manifest):
@@ -120,33 +128,62 @@ def _sum(manifest: dict[str, Any]) -> str:
 
 def _read(connection: sa.Connection, folder: Path, manifest: dict[str, Any]) -> None:
     for table in RECORDS:
-        for row in manifest["tables"][table]:
-            if row_checksum(table, row) != row["checksum"]:
-                raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
+        found = manifest["tables"][table]
+        for row in found:
+            _check_row(table, row)
             connection.execute(sa.insert(RECORDS[table]), row)
-        if any(not 0 < row["id"] < LARGEST_ID for row in manifest["tables"][table]):
-            raise DamagedError(f"{IMPORT}: {table} holds an id that none can have")
-        last = max([int(manifest["sequences"][table]), *(row["id"] for row in manifest["tables"][table])])
+        last = max([_whole(manifest["sequences"][table]), *(row["id"] for row in found)])
         connection.execute(sa.update(sequences).where(sequences.c.name == table).values(last=last))
     for entry in manifest["arrays"]:
-        owner, number, name = entry["owner"], int(entry["owner_id"]), entry["name"]
-        if owner not in RECORDS or not NAME.fullmatch(name):
+        owner, number, name = entry["owner"], _whole(entry["owner_id"]), entry["name"]
+        if owner not in RECORDS or not isinstance(name, str) or not NAME.fullmatch(name):
             raise DamagedError(f"{IMPORT}: the manifest names an array {owner!r} {name!r}")
         packed = _load(folder / _file(owner, number, name), entry["size"], entry["sha256"])
         connection.execute(sa.insert(arrays), rows.stored_array(owner, number, name, packed))
 
 
+def _check_row(table: str, row: dict[str, Any]) -> None:
+    """Refuse a row that its table could not hold, or whose checksum is not its own."""
+    columns = RECORDS[table].columns
+    if not isinstance(row, dict) or set(row) != set(columns.keys()):
+        raise DamagedError(f"{IMPORT}: {table} holds a row that has not the columns {', '.join(columns.keys())}")
+    for column in columns:
+        if not _fits(row[column.name], column):
+            raise DamagedError(f"{IMPORT}: {table} holds {one_line(repr(row[column.name]), 60)} as {column.name}")
+    if not row["id"] or row_checksum(table, row) != row["checksum"]:
+        raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
+
+
+def _fits(value: Any, column: sa.Column[Any]) -> bool:
+    """Whether a value from JSON can stand in a column."""
+    if value is None:
+        return bool(column.nullable)
+    if isinstance(column.type, sa.String):
+        text = isinstance(value, str) and "\0" not in value and value.encode("utf-8", "ignore").decode() == value
+        return text and len(value) <= (column.type.length or len(value))
+    if isinstance(column.type, sa.Integer):
+        return is_whole(value) and 0 <= value < LARGEST_ID
+    return isinstance(value, float) and not math.isnan(value)
+
+
+def _whole(value: Any) -> int:
+    """An id, or the number of ids given out."""
+    if not is_whole(value) or not 0 <= value < LARGEST_ID:
+        raise DamagedError(f"{IMPORT}: the manifest holds an id {one_line(repr(value), 60)}, which none can be")
+    return int(value)
+
+
 def _load(path: Path, size: int, sha256: str) -> Packed:
     """An array from its file, packed as it is stored."""
     try:
-        if not path.is_file() or path.stat().st_size != size or size > LARGEST:
-            raise DamagedError(f"{IMPORT}: {path} has {path.stat().st_size:,} bytes, must have {size:,}")
-        raw = path.read_bytes()
-    except OSError as error:
-        raise RepositoryError(f"{IMPORT}: {path} cannot be read: {error.strerror or error}") from None
+        raw = read_whole(path, LARGEST)
+    except InvalidInputError as error:
+        raise DamagedError(f"{IMPORT}: {error}") from None
+    if len(raw) != size:
+        raise DamagedError(f"{IMPORT}: {path} has {len(raw):,} bytes, must have {one_line(repr(size), 60)}")
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise DamagedError(f"{IMPORT}: {path} does not match its checksum")
-    return pack(npy_array(raw, str(path)))
+    return pack(npy_array(raw, f"{IMPORT}: {path}"))
 
 
 def _file(owner: str, number: int, name: str) -> Path:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError
-from pastmaster.files import LONGEST_HEADER, from_npy, read_header, to_npy
+from pastmaster.npy import LONGEST_HEADER, from_npy, read_header, to_npy
 
 
 class Packed(NamedTuple):
