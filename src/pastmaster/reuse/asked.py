@@ -110,6 +110,22 @@ class AskedEpisodes:
         """The open episodes, in the order of their asks."""
         return (Episode(asked.arm, n) for n, asked in self._by_number.items() if asked.payoff is None)
 
+    @property
+    def starts_told(self) -> bool:
+        """Whether the first of them is told: it waits for none that is open, and could be seen."""
+        first = next(iter(self._by_number.values()), None)
+        return first is not None and first.payoff is not None
+
+    def per_arm(self, n_arms: int, *, told: bool) -> FloatArray:
+        """How many episodes of each arm are told and wait, or are open [n_arms]."""
+        arms = [asked.arm for asked in self._by_number.values() if (asked.payoff is not None) == told]
+        return np.bincount(arms, minlength=n_arms).astype(np.float64)
+
+    def most_added(self) -> float:
+        """The most that all open episodes together may add to an estimate: 1 / probability each."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return float(sum(1.0 / a.chances[a.arm] for a in self._by_number.values() if a.payoff is None))
+
     def entries(self) -> list[list[Any]]:
         """All of them as plain JSON values."""
         return [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._by_number.items()]

@@ -16,12 +16,12 @@ from pastmaster.reuse.asked import NOTHING
 def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
     """Finite numbers of a shape."""
     try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
+        array = np.array(values)
+    except (TypeError, ValueError, OverflowError):
         array = NOTHING
-    if array.shape != shape or not np.isfinite(array).all():
+    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
-    return array
+    return array.astype(np.float64)
 
 
 def with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) -> dict[str, Any]:

@@ -23,20 +23,20 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array
-from pastmaster.checks import chosen, flag, is_finite, is_whole, optional_whole, whole, within
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_floats
+from pastmaster.checks import LARGEST_SEED, called_as, chosen, flag, is_finite, is_whole, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
+from pastmaster.reuse.consistency import LARGEST_RETURN, misfit
 from pastmaster.reuse.former_state import numbers, with_open_episodes
 from pastmaster.reuse.guarantee import RegretGuarantee
-from pastmaster.tables import counted
+from pastmaster.tables import counted, shown
 from pastmaster.values.bounds import checked_bounds
 
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
-LARGEST = 1e100  # the largest return, in size, where there are no bounds
 LOCK = threading.RLock()
 """Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
 
@@ -125,8 +125,8 @@ class Selector(ABC):
             )  # fmt: skip
             if math.isnan(payoff):
                 raise InvalidInputError(
-                    f"{type(self).__name__}.tell: value is {value:.6g} for arm {asked.arm}, must be within the bounds "
-                    f"{self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
+                    f"{type(self).__name__}.tell: value is {float(value):.6g} for arm {asked.arm}, must be within the "
+                    f"bounds {self.bounds.lower:.6g} .. {self.bounds.upper:.6g}; declare wider ones, or pass clip=True"
                 )
             if at_once:
                 seen = self._asked.tell(episode.number, payoff)
@@ -213,7 +213,9 @@ class Selector(ABC):
 
     def refuses(self, episode_return: float) -> bool:
         """Whether ``tell`` would refuse the return as outside the bounds."""
-        return self.bounded and not self.clip and bool(kernels.outside(episode_return, *self.bounds))
+        if not is_finite(episode_return):
+            return True
+        return self.bounded and not self.clip and bool(kernels.outside(float(episode_return), *self.bounds))
 
     @abstractmethod
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
@@ -281,10 +283,17 @@ class Selector(ABC):
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
         if state["selector"] != cls.name:
             raise InvalidInputError(f"{caller}: this is a {state['selector']!r}, must be a {cls.name!r}")
+        arguments = state["arguments"]
+        if not isinstance(arguments, Mapping):
+            raise InvalidInputError(f"{caller}: arguments is {shown(arguments)}, must be what to_dict returned")
+        n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
+        # of this size before memory is taken
+        numbers(caller, "arms", state["arms"], (at.N_ROWS if "open" in state else at.FORMER_ROWS, n_arms))
         try:
-            selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
+            with called_as(caller):
+                selector = cls(**arguments, rng=rng_from_dict(state["rng"]))
         except TypeError as error:
-            raise InvalidInputError(f"{caller}: arguments do not fit: {error}") from None
+            raise InvalidInputError(f"{caller}: arguments do not fit: {shown(error)}") from None
         selector._fill(caller, state if "open" in state else with_open_episodes(caller, state, selector.n_sources))
         return selector
 
@@ -293,53 +302,30 @@ class Selector(ABC):
         for key, array in (("arms", self._arms), ("memory", self._memory)):
             array[...] = numbers(caller, key, state[key], array.shape)
         if not isinstance(state["open"], list):
-            raise InvalidInputError(f"{caller}: open is {state['open']!r}, must be a list")
+            raise InvalidInputError(f"{caller}: open is {shown(state['open'])}, must be a list")
         last = -1
         for place, entry in enumerate(state["open"]):
             last, asked = self._checked_entry(f"{caller}: open[{place}]", entry, last)
             self._asked.add(last, asked)
-        seed = state.get("seed")
-        self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0)
-        self._asked.most_open = whole(caller, "most_open", state.get("most_open"), at_least=max(1, self._asked.n_open))
-        if not self._is_consistent():
-            raise InvalidInputError(f"{caller}: its numbers do not fit one another, must be what to_dict returned")
-
-    def _is_consistent(self) -> bool:
-        """Whether the numbers can be those of a selector: counts are counts, and the probabilities sum to 1."""
-        arms, memory = self._arms, self._memory
-        opened = np.bincount([episode.arm for episode in self._asked.open], minlength=self.n_sources + 1)
-        counts = np.concatenate([arms[[at.COUNT, at.OPEN, at.SEEN]].ravel(), memory[[at.EPISODE, at.ASKED]]])
-        told, n_asked = memory[at.EPISODE], memory[at.ASKED]
-        if not (counts == np.floor(counts)).all() or not ((counts >= 0.0) & (counts <= 2.0**53)).all():
-            return False
-        if not np.isin(arms[at.ACTIVE], (0.0, 1.0)).all() or not self.active[-1] or (arms[at.OPEN] != opened).any():
-            return False
-        if (
-            arms[at.COUNT].sum() != told
-            or told + self._asked.n_open > n_asked
-            or (arms[at.SEEN] > arms[at.COUNT]).any()
-        ):
-            return False
-        if max(np.abs(arms).max(), np.abs(memory).max()) > LARGEST:
-            return False
-        if self.rule == at.EXP3 and not kernels.weights_fit(arms, memory):
-            return False
-        try:
-            chances = self.probabilities
-        except ZeroDivisionError:
-            return False
-        return bool((chances >= 0.0).all() and abs(chances.sum() - 1.0) < 1e-9 and not chances[~self.active].any())
+        seed, most_open = state.get("seed"), state.get("most_open")
+        self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0, at_most=LARGEST_SEED)
+        least, most = max(1, self._asked.n_open), max(1, self.n_asked)
+        self._asked.most_open = whole(caller, "most_open", most_open, at_least=least, at_most=most)
+        if problem := misfit(self._arms, self._memory, self._settings, self._asked):
+            raise InvalidInputError(
+                f"{caller}: its numbers do not fit one another ({problem}), must be what to_dict returned"
+            )
 
     def _checked_entry(self, place: str, entry: Any, last: int) -> tuple[int, Asked]:
         """An episode as ``to_dict`` writes it, asked for after the ``last``."""
         if not isinstance(entry, list) or len(entry) != 5:
-            raise InvalidInputError(f"{place} is {entry!r}, must be [number, arm, time, payoff, probabilities]")
+            raise InvalidInputError(f"{place} is {shown(entry)}, must be [number, arm, time, payoff, probabilities]")
         number, arm, time, payoff, chances = entry
         number = whole(place, "number", number, at_least=last + 1, at_most=self.n_asked - 1)
         arm = whole(place, "arm", arm, at_least=0, at_most=self.n_sources)
-        time = within(place, "time", time, 0.0, self.n_asked)
+        time = within(place, "time", time, 1.0, self.n_asked)
         if payoff is not None:
-            limits = (0.0, 1.0) if self.bounded else (-LARGEST, LARGEST)
+            limits = (0.0, 1.0) if self.bounded else (-LARGEST_RETURN, LARGEST_RETURN)
             return number, Asked(arm, time, NOTHING, within(place, "payoff", payoff, *limits))
         row = numbers(place, "probabilities", chances, (self.n_sources + 1,))
         if not (row >= 0.0).all() or not row[arm] > 0.0 or abs(row.sum() - 1.0) > 1e-9:
@@ -358,23 +344,28 @@ class Selector(ABC):
         return f"{type(self).__name__}({self.n_sources} sources, {left} in play, {self.n_told} episodes told{still})"
 
     def _check_value(self, value: Any) -> None:
-        if isinstance(value, bool | np.bool_) or not is_finite(value) or not (self.bounded or abs(value) <= LARGEST):
-            raise InvalidInputError(f"{type(self).__name__}.tell: value is {value!r}, must be a finite number")
+        finite = not isinstance(value, bool | np.bool_) and is_finite(value)
+        if not finite or not (self.bounded or abs(float(value)) <= LARGEST_RETURN):
+            raise InvalidInputError(f"{type(self).__name__}.tell: value is {shown(value)}, must be a finite number")
 
     def _opened(self, method: str, episode: Episode) -> Asked:
         """What is known of an open episode; an error if it is none."""
         place = f"{type(self).__name__}.{method}: episode"
         if not isinstance(episode, Episode):
             raise InvalidInputError(
-                f"{place} is {episode!r}, must be the Episode that ask returned, or Episode(arm, number)"
+                f"{place} is {shown(episode)}, must be the Episode that ask returned, or Episode(arm, number)"
             )
         known = is_whole(episode.number) and 0 <= episode.number < self.n_asked
         asked = self._asked.get(episode.number) if known else None
         if asked is None:
             why = "was told or cancelled before" if known else f"was never asked for ({self.n_asked} were)"
-            raise InvalidInputError(f"{place} {episode.number} {why}, must be one that is open: {self._shown_open()}")
+            raise InvalidInputError(
+                f"{place} {shown(episode.number)} {why}, must be one that is open: {self._shown_open()}"
+            )
         if asked.arm != episode.arm:
-            raise InvalidInputError(f"{place} {episode.number} is of arm {episode.arm!r}, but ask said {asked.arm}")
+            raise InvalidInputError(
+                f"{place} {episode.number} is of arm {shown(episode.arm)}, but ask said {asked.arm}"
+            )
         return asked
 
     def _shown_open(self) -> str:
@@ -383,13 +374,13 @@ class Selector(ABC):
 
     def _checked_likelihood(self, asked: Asked, likelihood: npt.ArrayLike) -> FloatArray:
         place = f"{type(self).__name__}.tell: likelihood"
-        shares = np.ascontiguousarray(as_array(likelihood, place, "iuf"), np.float64)
+        shares = np.ascontiguousarray(as_floats(likelihood, place))
         if shares.shape != (self.n_sources + 1,):
             raise InvalidInputError(f"{place} has shape {shares.shape}, must be ({self.n_sources + 1},), one to an arm")
         possible = (shares >= 0.0) & (shares < math.inf)
         if not possible.all() or not asked.chances @ shares > 0.0:
             raise InvalidInputError(
-                f"{place} is {shares.tolist()}, must be at least 0, finite, "
+                f"{place} is {shown(shares.tolist())}, must be at least 0, finite, "
                 f"and above 0 for some arm that could have been asked for, as arm {asked.arm} was"
             )
         return shares
