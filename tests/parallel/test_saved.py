@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 import zipfile
 from functools import partial
@@ -173,7 +175,7 @@ DAMAGE = {
     "too many results": lambda path: forged(path, npy(np.zeros(2))),
     "another chunk": lambda path: shutil.copy(path.with_name("squares-004.npz"), path),
     "another problem": lambda path: (numbers(path.parent, "other"), shutil.copy(path.with_name("other-003.npz"), path)),
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
 }
 
 
@@ -197,6 +199,101 @@ def test_a_damaged_chunk_is_computed_again(damage, tmp_path):
     calls.clear()
     assert numbers(tmp_path, calls=calls) == EXPECTED  # it has been mended
     assert calls == []
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["a folder", "a named pipe"])
+def test_what_cannot_be_replaced_is_refused_before_anything_is_computed(make, tmp_path):
+    numbers(tmp_path)
+    path = tmp_path / "squares-003.npz"
+    path.unlink()
+    make(path)
+    calls: list[int] = []
+    sentence = r"^parallel.run: save is '.*', where 'squares-003.npz' is no file, must be a folder of files$"
+    with pytest.raises(InvalidInputError, match=sentence):
+        numbers(tmp_path, calls=calls)
+    assert calls == []
+
+
+def test_a_file_of_10_gb_is_not_read(tmp_path):
+    """It is larger than any chunk: what it holds does not matter."""
+    numbers(tmp_path)
+    with open(tmp_path / "squares-003.npz", "wb") as file:
+        file.truncate(10**10)
+    with pytest.warns(UserWarning, match=r"computed again: .* has 10,000,000,000 bytes, must have at most"):
+        assert numbers(tmp_path) == EXPECTED
+
+
+# folders that cannot be used
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from pastmaster import InvalidInputError, parallel
+
+def keep():
+    return parallel.Saved(Path(sys.argv[1]), "key", lambda r: {"r": np.stack(r)}, lambda arrays, _: list(arrays["r"]))
+
+def job(item):
+    return np.full(10_000 if item == 2 else 10, float(item))
+
+most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most[1]))  # no file may be longer, as if the disk were full
+try:
+    parallel.run(job, range(4), n_jobs=int(sys.argv[2]), save=keep(), caller="cross_values")
+except InvalidInputError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, most)
+print(sorted(path.suffix for path in Path(sys.argv[1]).iterdir()))
+parallel.run(job, range(4), save=keep())
+print(len(list(Path(sys.argv[1]).iterdir())))
+"""
+
+
+@pytest.mark.parametrize("n_jobs", ["1", "2"])
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(n_jobs, tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, tmp_path, n_jobs], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert re.fullmatch(
+        r"cross_values: save is '.*', must be a folder that can be written \(.*key-002.npz cannot be .*large\)", told[0]
+    )
+    assert set(re.findall(r"'(.*?)'", told[1])) == {".npz"}
+    assert told[2] == "4"
+
+
+UNUSABLE = """
+import os, sys
+import numpy as np
+from pastmaster import InvalidInputError, parallel
+
+os.setgid(65534)
+os.setuid(65534)
+
+def run(item):
+    sys.exit("nothing must be computed")
+
+try:
+    folder = parallel.saving_folder("transfer", sys.argv[1])
+    keep = parallel.Saved(folder, "key", lambda r: {"r": np.array(r)}, lambda arrays, _: list(arrays["r"]))
+    parallel.run(run, range(3), save=keep, caller="transfer")
+except InvalidInputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not")
+@pytest.mark.parametrize(("mode", "what"), [(0o000, "read"), (0o555, "written")])
+def test_a_folder_of_somebody_else_is_refused_before_anything_is_computed(mode, what):
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        Path(folder).chmod(0o755)
+        closed = Path(folder) / "closed"
+        closed.mkdir()
+        closed.chmod(mode)
+        done = subprocess.run([sys.executable, "-c", UNUSABLE, closed], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (f"transfer: save is '{closed}', must be a folder that can be {what} (Permission denied)\n")
 
 
 def test_a_forged_file_that_fits_is_the_control(tmp_path):
@@ -391,6 +488,13 @@ def test_a_folder_is_asked_for(save, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError, match=r"transfer: save is '.*file', must be a folder \(File exists\)"):
         compiled_trials(save=tmp_path / "file")
+    with pytest.raises(InvalidInputError, match=r"transfer: save is '.*inside', must be a folder \(Not a directory\)"):
+        compiled_trials(save=tmp_path / "file" / "inside")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InvalidInputError, match=r"transfer: save is '.*link', a link that leads nowhere, must be a"):
+        compiled_trials(save=tmp_path / "link")
+    with pytest.raises(InvalidInputError, match=r"transfer: save is .*, must be the path of a folder \(embedded null"):
+        compiled_trials(save="a\0b")
 
 
 # the driver killed

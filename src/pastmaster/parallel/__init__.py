@@ -7,18 +7,20 @@ are the same on one core and on a cluster. A chunk is what a lost worker, or a k
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pastmaster.checks import is_whole
+from pastmaster.checks import called_as, is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.parallel import interrupts
 from pastmaster.parallel.on_dask import Dask
 from pastmaster.parallel.on_ray import Ray
 from pastmaster.parallel.saved import Saved, as_text, digest, from_text, saving_folder
 from pastmaster.parallel.workers import ATTEMPTS, Function, Loky, LostWorkerError, Threads, Workers, in_words
+from pastmaster.tables import shown
 
 __all__ = [
     "BACKENDS", "MOST_CHUNKS", "LostWorkerError", "Saved", "Team", "as_text", "checked_backend", "digest", "from_text",
@@ -132,7 +134,10 @@ class _Chunks:
         self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str, caller: str
     ) -> None:
         self.chunks, self.save, self.progress, self.label, self.caller = _chunks(items), save, progress, label, caller
-        self.results: dict[int, list[Any]] = {} if save is None else save.found(self.chunks)
+        with called_as(caller):
+            self.results: dict[int, list[Any]] = {} if save is None else save.found(self.chunks)
+            if save is not None and self.left:
+                save.check_writable()
         self.futures: dict[int, Future[Any]] = {}
 
     @property
@@ -147,7 +152,8 @@ class _Chunks:
             for index, results in finished:
                 self.results[index] = results
                 if self.save is not None:
-                    self.save.write(index, results)
+                    with called_as(self.caller):
+                        self.save.write(index, results)
                 yield
 
         for _ in tracked(taken(), len(self.left), self.progress, self.label):
@@ -179,19 +185,20 @@ class _Chunks:
         left = self.left
         under_way = {self.futures[index]: index for index in left if index in self.futures}
         waiting = [index for index in left if index not in self.futures][::-1]
+        checked = time.monotonic()
         while waiting or under_way:
             while waiting and len(under_way) < most:
                 index = waiting.pop()
                 with in_words(self.caller, workers.backend):
                     self.futures[index] = workers.submit(left[index])
                 under_way[self.futures[index]] = index
-            finished = wait(under_way, timeout=workers.silence, return_when=FIRST_COMPLETED).done
-            if not finished:
-                with in_words(self.caller, workers.backend):
-                    workers.check()
-            for future in finished:
+            for future in wait(under_way, timeout=workers.check_every, return_when=FIRST_COMPLETED).done:
                 index = under_way.pop(future)
                 yield index, workers.received(self._outcome(workers, future, index))
+            if workers.check_every is not None and time.monotonic() > checked + workers.check_every:
+                with in_words(self.caller, workers.backend):
+                    workers.check()
+                checked = time.monotonic()
 
     def _outcome(self, workers: Workers, future: Future[Any], index: int) -> Any:
         """What a chunk's worker sent; errors are those of the worker, not of the chunk's jobs."""
@@ -218,7 +225,7 @@ def worker_count(n_jobs: int, caller: str = "parallel.run") -> int:
     """The number of workers meant by ``n_jobs``."""
     if not is_whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
         raise InvalidInputError(
-            f"{caller}: n_jobs is {n_jobs!r}, must be a positive number of workers, or -1 for one to a core"
+            f"{caller}: n_jobs is {shown(n_jobs)}, must be a positive number of workers, or -1 for one to a core"
         )
     if n_jobs > 0:
         return int(n_jobs)
@@ -228,7 +235,7 @@ def worker_count(n_jobs: int, caller: str = "parallel.run") -> int:
 def checked_backend(backend: str | None, caller: str = "parallel.run") -> str | None:
     """The name of a backend, or None."""
     if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
-        raise InvalidInputError(f"{caller}: backend is {backend!r}, must be one of {', '.join(BACKENDS)}, or None")
+        raise InvalidInputError(f"{caller}: backend is {shown(backend)}, must be one of {', '.join(BACKENDS)}, or None")
     return backend
 
 

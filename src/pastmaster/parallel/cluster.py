@@ -17,13 +17,13 @@ from pastmaster.parallel import greeting
 from pastmaster.parallel.sockets import Listening, listening
 from pastmaster.parallel.workers import LostWorkerError, Workers, first_line
 
-PATIENCE = 60.0  # seconds that a cluster may take to answer, or be without workers
-
 
 class Cluster(Workers):
     """What the two kinds of clusters have in common."""
 
-    silence = 5.0
+    check_every = 5.0
+    patience = 60.0
+    """The seconds that a cluster may take to answer, or be without workers."""
     alone_since: float | None = None
 
     @abstractmethod
@@ -36,11 +36,11 @@ class Cluster(Workers):
 
     def greet(self) -> None:
         """Compare what every worker has with what this program has; wait for the first worker if there is none."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while not (members := self.members()):
             if time.monotonic() > deadline:
                 raise InvalidInputError(
-                    f"backend is {self.backend!r}, whose cluster has no worker after {PATIENCE:.0f} seconds, "
+                    f"backend is {self.backend!r}, whose cluster has no worker after {self.patience:.0f} seconds, "
                     "must have one: wait for it before this call"
                 )
             time.sleep(0.1)
@@ -51,7 +51,7 @@ class Cluster(Workers):
         silent = [worker for worker in members if not isinstance(answers.get(worker), dict)]
         for worker in set(silent) & set(self.members() if silent else ()):  # others have left in the meantime
             answer = answers.get(worker)
-            why = f"within {PATIENCE:.0f} seconds" if answer is None else f"but fails ({first_line(answer)})"
+            why = f"within {self.patience:.0f} seconds" if answer is None else f"but fails ({first_line(answer)})"
             raise InvalidInputError(
                 f"backend is {self.backend!r}, whose worker {worker} does not answer {why}, must be one that runs"
             )
@@ -76,9 +76,9 @@ class Cluster(Workers):
             return
         now = time.monotonic()
         self.alone_since = self.alone_since or now
-        if now - self.alone_since > PATIENCE:
+        if now - self.alone_since > self.patience:
             raise LostWorkerError(
-                f"backend is {self.backend!r}, whose cluster has been without workers for {PATIENCE:.0f} seconds"
+                f"backend is {self.backend!r}, whose cluster has been without workers for {self.patience:.0f} seconds"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.parallel import greeting, transport
-from pastmaster.parallel.cluster import PATIENCE, Cluster, imported, refuse_open, source
+from pastmaster.parallel.cluster import Cluster, imported, refuse_open, source
 from pastmaster.parallel.sockets import listening
 from pastmaster.parallel.workers import ATTEMPTS, Function, LostWorkerError, first_line
 
@@ -81,7 +81,7 @@ class Dask(Cluster):
             answers.update(await self.client.run(eval, greeting.CALL, variables, workers=[worker], on_error="return"))
 
         async def ask_all() -> None:
-            await asyncio.wait([asyncio.create_task(ask(worker)) for worker in members], timeout=PATIENCE)
+            await asyncio.wait([asyncio.create_task(ask(worker)) for worker in members], timeout=self.patience)
 
         self.client.sync(ask_all)
         return answers
@@ -89,7 +89,7 @@ class Dask(Cluster):
     def _asked(self, ask: Callable[[], Any]) -> Any:
         """What the scheduler says, which must be within a minute."""
         try:
-            return self.client.sync(ask, callback_timeout=PATIENCE)
+            return self.client.sync(ask, callback_timeout=self.patience)
         except Exception as error:
             raise LostWorkerError(
                 f"backend is 'dask', whose scheduler does not answer ({first_line(error)})"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from pastmaster.parallel import greeting, transport
-from pastmaster.parallel.cluster import PATIENCE, Cluster, imported, refuse_open, source
+from pastmaster.parallel.cluster import Cluster, imported, refuse_open, source
 from pastmaster.parallel.sockets import listening
-from pastmaster.parallel.workers import ATTEMPTS, Function
+from pastmaster.parallel.workers import ATTEMPTS, Function, LostWorkerError, first_line
 
+HEAD_PATIENCE = 20.0  # seconds
 SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # from 2.54 on, Ray takes 127.0.0.1 for all addresses otherwise
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -62,8 +65,24 @@ class Ray(Cluster):
     def members(self) -> list[str]:
         return list(self._nodes())
 
+    def _await_head(self) -> None:
+        """Ray ends this program when it has not reached its head for a minute: better an error before that."""
+        if self.ray.util.client.ray.is_connected():  # the address is one inside the cluster then
+            return
+        host, _, port = self.ray.get_runtime_context().gcs_address.rpartition(":")
+        deadline = time.monotonic() + HEAD_PATIENCE
+        while True:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise LostWorkerError(f"backend is 'ray', whose head is lost ({first_line(error)})") from error
+                time.sleep(1.0)
+
     def _nodes(self) -> dict[str, str]:
         """The id of every node that runs jobs, by its address and the beginning of its id."""
+        self._await_head()
         alive = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         return {f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})": node["NodeID"] for node in alive}
 
@@ -77,7 +96,7 @@ class Ray(Cluster):
             if name in nodes
         }
         answers: dict[str, Any] = {}
-        for reference in self.ray.wait(list(asked), num_returns=len(asked), timeout=PATIENCE)[0]:
+        for reference in self.ray.wait(list(asked), num_returns=len(asked), timeout=self.patience)[0]:
             try:
                 answers[asked[reference]] = self.ray.get(reference)
             except Exception as error:

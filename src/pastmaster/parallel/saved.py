@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pastmaster import formerly
 from pastmaster.arrays import Array, NamedArrays
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import write_whole
+from pastmaster.files import LARGEST, read_whole, write_whole
 from pastmaster.generators import rng_to_dict
 from pastmaster.npy import npy_array, read_zip, to_npy
 from pastmaster.tables import shown
@@ -34,17 +34,26 @@ from pastmaster.tables import shown
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 SUM = "sha256"
+MOST = 4 * LARGEST  # bytes of a file that is read
 
 
 def saving_folder(caller: str, save: str | os.PathLike[str]) -> Path:
     """The folder to save to, made if need be."""
     if not isinstance(save, str | os.PathLike) or not str(save):
         raise InvalidInputError(f"{caller}: save is {shown(save)}, must be the path of a folder")
-    folder = Path(save)
+    place = f"{caller}: save is {shown(str(save))}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(save)
+        if not (leads_nowhere := folder.is_symlink() and not folder.exists()):
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInputError(f"{caller}: save is {shown(str(save))}, must be a folder ({error.strerror})") from None
+        raise InvalidInputError(f"{place}, must be a folder ({error.strerror})") from None
+    except (TypeError, ValueError) as error:  # a character that no path has
+        raise InvalidInputError(f"{place}, must be the path of a folder ({error})") from None
+    if leads_nowhere:
+        raise InvalidInputError(f"{place}, a link that leads nowhere, must be a folder")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise InvalidInputError(f"{place}, must be a folder that can be read (Permission denied)")
     return folder
 
 
@@ -69,13 +78,17 @@ class Saved(Generic[Item, Result]):
         found = {}
         for chunk, items in enumerate(chunks):
             path = self._path(chunk)
+            if not os.path.lexists(path):
+                continue
+            if path.exists() and not path.is_file():  # a folder, say, which a file cannot replace
+                raise InvalidInputError(
+                    f"save is {shown(str(self.folder))}, where {path.name!r} is no file, must be a folder of files"
+                )
             try:
-                results = self.decode(unpacked(path.read_bytes(), path.name), items)
+                results = self.decode(unpacked(read_whole(path, MOST), path.name), items)
                 if len(results) != len(items):
                     raise ValueError(f"it holds {len(results)} results, not {len(items)}")
                 found[chunk] = results
-            except FileNotFoundError:
-                continue
             except Exception as error:  # whatever is wrong with it, the chunk can be computed
                 warnings.warn(f"{path} is damaged or not ours, it is computed again: {error}", stacklevel=3)
         return found
@@ -86,7 +99,19 @@ class Saved(Generic[Item, Result]):
         if arrays is None:
             return
         path = self._path(chunk)
-        write_whole(path, packed(arrays, path.name))
+        content = packed(arrays, path.name)
+        try:
+            write_whole(path, content)
+        except InvalidInputError as error:
+            raise self._unwritable(str(error)) from None
+
+    def check_writable(self) -> None:
+        """Refuse a folder that cannot be written before anything is computed, not after."""
+        if self.folder.exists() and not os.access(self.folder, os.W_OK):
+            raise self._unwritable("Permission denied")
+
+    def _unwritable(self, why: str) -> InvalidInputError:
+        return InvalidInputError(f"save is {shown(str(self.folder))}, must be a folder that can be written ({why})")
 
     def _path(self, chunk: int) -> Path:
         return self.folder / f"{self.names[chunk] if self.names else f'{self.key}-{chunk:03d}'}.npz"

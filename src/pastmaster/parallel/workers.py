@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from pastmaster.checks import called_as
-from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.errors import PastmasterError
 from pastmaster.parallel import transport
 from pastmaster.parallel.interrupts import not_heard_here
 
@@ -64,8 +64,8 @@ class Workers(ABC):
     """How many they are, where that is settled here."""
     lost: tuple[type[Exception], ...] = ()
     """What a future raises when its chunk has taken its worker down ``ATTEMPTS`` times."""
-    silence: float | None = None
-    """After how many seconds without a finished chunk to ``check``."""
+    check_every: float | None = None
+    """The seconds after which to ``check`` again."""
 
     @abstractmethod
     def submit(self, items: Sequence[Any]) -> Future[Any]:
