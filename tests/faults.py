@@ -28,7 +28,7 @@ from sqlalchemy import event
 from pastmaster import ContinualTransfer, Repository, RepositoryError, TabularMDP
 from pastmaster.domains import surveillance
 from pastmaster.repository import ClusteringRecord, rows
-from pastmaster.repository.schema import RECORDS, metadata
+from pastmaster.repository.schema import RECORDS, arrays, metadata
 from pastmaster.repository.streams import stored_runs
 from pastmaster.repository.worth import read_matrix
 
@@ -332,3 +332,44 @@ def judge(place: str | Path, original: Survey) -> Verdict:
         if now.wholes[name] != whole and not named:
             verdict.problems.append(f"{name} changed, check() names nothing")
     return verdict
+
+
+def altered(value: Any, rng: np.random.Generator) -> Any:
+    """A value with one bit, digit or letter changed."""
+    if isinstance(value, bytes):
+        data = bytearray(value)
+        data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+        return bytes(data)
+    if isinstance(value, str):
+        index = int(rng.integers(len(value)))
+        return value[:index] + chr(ord(value[index]) ^ 1) + value[index + 1 :]
+    if isinstance(value, float):
+        return float(np.frombuffer(altered(np.float64(value).tobytes(), rng))[0])
+    return 1 if value is None else value ^ 1 << int(rng.integers(6))
+
+
+def spoil(connection: sa.Connection, before: Mapping[sa.Table, Any], rng: np.random.Generator) -> str:
+    """Alter a row of any table in one column, delete it, or give an array what belongs to another; says which."""
+    names = ["arrays", "arrays", "arrays", "sequences", *RECORDS]
+    table = metadata.tables[names[int(rng.integers(len(names)))]]
+    row = dict(before[table][int(rng.integers(len(before[table])))])
+    key = [column.name for column in table.primary_key]
+    here = sa.and_(*(table.c[name] == row[name] for name in key))
+    choice = rng.random()
+    if choice < 0.2:
+        connection.execute(sa.delete(table).where(here))
+        return f"{table.name} {row[key[0]]} deleted"
+    if table is arrays and choice < 0.5:
+        same = [other for other in before[table] if (other["owner"], other["name"]) == (row["owner"], row["name"])]
+        other = same[int(rng.integers(len(same)))]
+        connection.execute(sa.update(table).where(here).values({n: other[n] for n in ("data", "size", "sha256")}))
+        return f"array {row['name']} of {row['owner']} {row['owner_id']} as in {other['owner_id']}"
+    column = list(row)[int(rng.integers(len(row)))]
+    while True:
+        value = altered(row[column], rng)
+        try:
+            with connection.begin_nested():
+                connection.execute(sa.update(table).where(here).values({column: value}))
+        except sa.exc.IntegrityError:  # what must be unique stays so
+            continue
+        return f"{table.name} {[row[name] for name in key]}: {column} {str(row[column])[:80]} -> {str(value)[:80]}"

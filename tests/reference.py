@@ -15,10 +15,14 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from hypothesis import strategies as st
 
 from pastmaster import TabularMDP
+
+TAXI, CLIFF = (max(name for name in gym.registry if name.startswith(f"{kind}-v")) for kind in ("Taxi", "CliffWalking"))
+"""Ids in the newest version that Gymnasium has: what differs between versions is not used here."""
 
 
 def outcomes(mdp: TabularMDP, s: int, a: int) -> list[tuple[float, int, float, bool]]:

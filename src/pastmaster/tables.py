@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDEST = 100  # characters of a repr
+MANY = 500  # values in a container whose repr could take for ever
 
 
 def one_line(text: str, width: int = WIDEST) -> str:
@@ -19,6 +22,29 @@ def one_line(text: str, width: int = WIDEST) -> str:
     line = " ".join(text.split())
     kept = (width - 3) // 2
     return line if len(line) <= width else f"{line[: width - 3 - kept]}...{line[-kept:]}"
+
+
+def shown(value: Any) -> str:
+    """A value as an error tells it: its ``repr`` on one line, not long, whatever the value is; of errors twice that."""
+    width = 2 * WIDEST if isinstance(value, BaseException) else WIDEST
+    try:
+        if isinstance(value, int) and value.bit_length() > 4 * width:  # Python does not write down the longest
+            return f"a number of {math.ceil(value.bit_length() * math.log10(2)):,} digits"
+        text = repr(value) if _held(value) < MANY else reprlib.repr(value)
+        return one_line(text.encode(errors="backslashreplace").decode(), width)
+    except Exception:  # of whatever kind: it is the value's
+        return f"a {type(value).__name__} that cannot be printed"
+
+
+def _held(value: Any, most: int = MANY) -> int:
+    """How many values a container holds, with those of containers within; it stops to count at ``most``."""
+    count = 1
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if count >= most:
+                break
+            count += _held(inner, most - count)
+    return count
 
 
 def frame(columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -503,7 +503,7 @@ REFUSALS = [
     ("repo add {db} --gym no/such:thing-v0", "--gym is 'no/such:thing-v0', must be an id without a module"),
     ("repo add {db} --gym FrozenLake-v1 --kwargs {{oops", "--kwargs is not JSON: "),
     ("repo add {db} --gym FrozenLake-v1 --kwargs [1]", r"--kwargs is \[1\], must be a JSON object"),
-    ('repo add {db} --gym FrozenLake-v1 --kwargs {{"size":1}}', "--gym is 'FrozenLake-v1', must be an environment .*'size'"),
+    ('repo add {db} --gym FrozenLake-v1 --kwargs {{"size":1}}', "--gym is 'FrozenLake-v1', must be an .*'size'"),
     ("repo add {db} --gym FrozenLake-v1 --gamma 2", "gamma is 2"),
     ("repo add {db} --gym CartPole-v1", "policy is None, must be given: CartPole-v1 has no model"),
     ("repo add {db} --domain windy-corridor --count 1", "."),

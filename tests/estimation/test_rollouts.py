@@ -146,10 +146,10 @@ def test_compiled_episodes_of_a_model_are_those_of_its_environment(n_outcomes, r
 
 
 def test_the_horizon_ends_an_episode_and_so_does_the_environment():
-    task = GymTask("CliffWalking-v1", gamma=1.0, horizon=7)
+    task = GymTask(reference.CLIFF, gamma=1.0, horizon=7)
     policy, two = TablePolicy(np.zeros(48, int)), EpisodeRange(0, 0, 2)
     assert episode_returns(task, [policy], [two], 0)[0].tolist() == [-7.0, -7.0]
-    short = GymTask("CliffWalking-v1", {"max_episode_steps": 4}, gamma=1.0, horizon=7)
+    short = GymTask(reference.CLIFF, {"max_episode_steps": 4}, gamma=1.0, horizon=7)
     assert episode_returns(short, [policy], [two], 0)[0].tolist() == [-4.0, -4.0]
 
 

@@ -27,7 +27,7 @@ from postgres import Server, start
 from pastmaster import ContinualTransfer, Repository, cross_values, solve
 from pastmaster.repository import location
 from pastmaster.repository.database import Database
-from pastmaster.repository.schema import RECORDS, arrays, metadata
+from pastmaster.repository.schema import arrays, metadata
 
 pytestmark = pytest.mark.repeated
 
@@ -174,7 +174,9 @@ def test_a_crash_that_gives_a_transactions_number_to_another_loses_nothing() -> 
                 crash.clear()
                 server.kill()
                 server.restart()
-                engine = sa.create_engine(server.url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+                engine = sa.create_engine(
+                    location.parse(server.url), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
+                )
                 with engine.connect() as other:  # each statement is a transaction
                     while other.execute(sa.text("SELECT txid_current()")).scalar() < numbers[0]:
                         pass
@@ -376,20 +378,6 @@ def test_an_array_in_the_place_of_another_is_named(filled: Path, tmp_path: Path)
     assert {place.split()[0] for place in spoilt} == {"tasks", "policies", "runs", "clusterings"}
 
 
-def altered(value: Any, rng: np.random.Generator) -> Any:
-    """A value with one bit, digit or letter changed."""
-    if isinstance(value, bytes):
-        data = bytearray(value)
-        data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
-        return bytes(data)
-    if isinstance(value, str):
-        index = int(rng.integers(len(value)))
-        return value[:index] + chr(ord(value[index]) ^ 1) + value[index + 1 :]
-    if isinstance(value, float):
-        return float(np.frombuffer(altered(np.float64(value).tobytes(), rng))[0])
-    return 1 if value is None else value ^ 1 << int(rng.integers(6))
-
-
 @contextmanager
 def one_row_spoilt(place: str, rng: np.random.Generator) -> Iterator[str]:
     """A row of any table altered in one column, gone, or an array with what belongs to another; then as before."""
@@ -399,7 +387,7 @@ def one_row_spoilt(place: str, rng: np.random.Generator) -> Iterator[str]:
             if engine.dialect.name == "postgresql":  # references are not checked, nor are they in SQLite unless asked
                 connection.exec_driver_sql("SET session_replication_role = replica")
             before = {table: connection.execute(sa.select(table)).mappings().all() for table in metadata.sorted_tables}
-            what = _spoil(connection, before, rng)
+            what = faults.spoil(connection, before, rng)
         yield what
         with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
@@ -409,32 +397,6 @@ def one_row_spoilt(place: str, rng: np.random.Generator) -> Iterator[str]:
                 connection.execute(sa.insert(table), [dict(row) for row in found])
     finally:
         engine.dispose()
-
-
-def _spoil(connection: sa.Connection, before: dict[sa.Table, Any], rng: np.random.Generator) -> str:
-    names = ["arrays", "arrays", "arrays", "sequences", *RECORDS]
-    table = metadata.tables[names[int(rng.integers(len(names)))]]
-    row = dict(before[table][int(rng.integers(len(before[table])))])
-    key = [column.name for column in table.primary_key]
-    here = sa.and_(*(table.c[name] == row[name] for name in key))
-    choice = rng.random()
-    if choice < 0.2:
-        connection.execute(sa.delete(table).where(here))
-        return f"{table.name} {row[key[0]]} deleted"
-    if table is arrays and choice < 0.5:
-        same = [other for other in before[table] if (other["owner"], other["name"]) == (row["owner"], row["name"])]
-        other = same[int(rng.integers(len(same)))]
-        connection.execute(sa.update(table).where(here).values({n: other[n] for n in ("data", "size", "sha256")}))
-        return f"array {row['name']} of {row['owner']} {row['owner_id']} as in {other['owner_id']}"
-    column = list(row)[int(rng.integers(len(row)))]
-    while True:
-        value = altered(row[column], rng)
-        try:
-            with connection.begin_nested():
-                connection.execute(sa.update(table).where(here).values({column: value}))
-        except sa.exc.IntegrityError:  # what must be unique stays so
-            continue
-        return f"{table.name} {[row[name] for name in key]}: {column} {str(row[column])[:80]} -> {str(value)[:80]}"
 
 
 def judge_rows(place: str, seed: int, log: Path) -> None:

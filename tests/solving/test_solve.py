@@ -62,7 +62,7 @@ def test_larger_tasks_agree_with_value_iteration(rng, gamma, n_outcomes, reach):
     assert solution.converged
 
 
-@pytest.mark.parametrize(("name", "expected"), [("Taxi-v4", 6.33), ("CliffWalking-v1", -12.2)])
+@pytest.mark.parametrize(("name", "expected"), [(reference.TAXI, 6.33), (reference.CLIFF, -12.2)])
 def test_gymnasiums_goal_tasks_have_their_known_values(name, expected):
     mdp = TabularMDP.from_gymnasium(name, gamma=0.99)
     solution = solve(mdp)
@@ -73,7 +73,7 @@ def test_gymnasiums_goal_tasks_have_their_known_values(name, expected):
 
 
 def test_the_cliff_is_thirteen_steps_of_minus_one():
-    solution = solve(TabularMDP.from_gymnasium("CliffWalking-v1", gamma=0.99))
+    solution = solve(TabularMDP.from_gymnasium(reference.CLIFF, gamma=0.99))
     assert solution.start_value == pytest.approx(-(1 - 0.99**13) / (1 - 0.99), abs=1e-10)
 
 

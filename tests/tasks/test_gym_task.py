@@ -20,7 +20,7 @@ LAKE, WATCH = "FrozenLake-v1", "pastmaster/Surveillance-v0"
 # GymTask
 
 
-@pytest.mark.parametrize(("env_id", "horizon"), [(LAKE, 100), (WATCH, 200), ("Taxi-v4", 200)])
+@pytest.mark.parametrize(("env_id", "horizon"), [(LAKE, 100), (WATCH, 200), (reference.TAXI, 200)])
 def test_a_task_knows_its_sizes_and_its_step_limit(env_id, horizon):
     env = gym.make(env_id)
     task = GymTask(env_id)
@@ -36,7 +36,7 @@ def test_a_task_knows_its_sizes_and_its_step_limit(env_id, horizon):
 def test_a_horizon_that_is_given_counts():
     assert GymTask(LAKE, horizon=7).horizon == 7
     assert GymTask(LAKE, {"max_episode_steps": 9}).horizon == 9
-    assert GymTask("CliffWalking-v1", horizon=50).horizon == 50
+    assert GymTask(reference.CLIFF, horizon=50).horizon == 50
 
 
 def test_arguments_reach_the_environment_and_the_name():
@@ -81,7 +81,7 @@ REFUSED = {
     "no id": ((5,), "env_id is 5, must be the id"),
     "unknown": (("NoSuch-v0",), r"NoSuch-v0 cannot be made with \{\}"),
     "unknown version": (("FrozenLake-v99",), "FrozenLake-v99 cannot be made"),
-    "no step limit": (("CliffWalking-v1",), "CliffWalking-v1 has no step limit, so horizon must be given"),
+    "no step limit": ((reference.CLIFF,), f"{reference.CLIFF} has no step limit, so horizon must be given"),
     "a function": ((LAKE, {"desc": len}), "kwargs must be plain JSON values"),
     "an array": ((LAKE, {"desc": np.zeros(2)}), "kwargs must be plain JSON values"),
     "nan": ((LAKE, {"success_rate": float("nan")}), "kwargs must be plain JSON values"),
@@ -207,7 +207,8 @@ def test_an_environment_that_hangs_when_it_is_closed_is_told(clock):
 class OneSeed(gym.vector.VectorEnv):
     """Takes a list of seeds as one seed for all lanes."""
 
-    metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012  as Gymnasium declares it
+    if hasattr(gym.vector, "AutoresetMode"):  # from Gymnasium 1.1 on
+        metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
 
     def __init__(self, num_envs, max_episode_steps=9):
         self.num_envs = num_envs
@@ -366,7 +367,7 @@ def test_a_wrong_policy_is_named():
 
 
 def test_the_horizon_ends_an_episode():
-    task = GymTask("CliffWalking-v1", gamma=1.0, horizon=5)
+    task = GymTask(reference.CLIFF, gamma=1.0, horizon=5)
     found = estimate_values(task, [np.zeros(48, int)], episodes=3, seed=0)
     assert found.mean.tolist() == [-5.0]
     assert found.error.tolist() == [0.0]

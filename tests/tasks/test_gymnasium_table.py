@@ -38,11 +38,11 @@ def test_frozen_lake_survives_the_round_trip(map_name, is_slippery):
 
 
 def test_the_table_of_a_deterministic_environment_comes_back_whole():
-    cliff = gym.make("CliffWalking-v1").unwrapped
+    cliff = gym.make(reference.CLIFF).unwrapped
     assert TabularMDP.from_gymnasium(cliff, gamma=0.9).to_gymnasium().P == cliff.P
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1"])
+@pytest.mark.parametrize("name", ["FrozenLake-v1", reference.TAXI, reference.CLIFF])
 def test_p_and_r_are_those_of_the_environment(name):
     env = gym.make(name)
     mdp = TabularMDP.from_gymnasium(name, gamma=0.99)

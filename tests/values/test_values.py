@@ -55,7 +55,7 @@ def test_values_of_larger_tasks_agree_with_the_dense_solve(rng, gamma, n_states,
         np.testing.assert_allclose(evaluate(mdp, policy), reference.values(mdp, policy), rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"])
+@pytest.mark.parametrize("name", [reference.TAXI, reference.CLIFF, "FrozenLake-v1", "FrozenLake8x8-v1"])
 def test_values_of_gymnasiums_tasks_agree_with_the_dense_solve(rng, name):
     for horizon in (None, "env"):
         mdp = TabularMDP.from_gymnasium(name, gamma=0.99, horizon=horizon)

@@ -80,7 +80,8 @@ def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
                 write_new(folder / _file(table, row["id"], name), raw)
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
-    last = {row.name: row.last for row in connection.execute(sa.select(sequences))}
+    counted = {row.name: row.last for row in connection.execute(sa.select(sequences))}
+    last = {table: counted[table] for table in RECORDS if table in counted}
     return {"format": FORMAT, "schema": REVISION, "sequences": last, "tables": tables, "arrays": files}
 
 

@@ -6,7 +6,8 @@ missing record that others refer to is named, and SQLite's own check of the file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
+from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import Packed, unpack
@@ -23,6 +25,7 @@ from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.worth import vector
 
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
+LARGEST_ID = 2**62
 LOOKUPS = {  # the columns of each index by which the records of a table are found
     name: sorted(
         [column.name for column in index.columns]
@@ -60,19 +63,25 @@ def find_damage(database: Database) -> list[Damage]:
 
 def examine(connection: sa.Connection) -> list[Damage]:
     """All damage in the records."""
-    examiner = _Examiner(connection)
+    return examined(connection).damage
+
+
+def examined(connection: sa.Connection) -> Examiner:
+    """The records, good and damaged."""
+    examiner = Examiner(connection)
     for table in RECORDS:
         for number in examiner.numbers(table):
             examiner.record(table, number)
     examiner.references()
+    examiner.streams()
     examiner.orphans()
     examiner.sequences()
     examiner.values()
-    return examiner.damage
+    return examiner
 
 
-class _Examiner:
-    """The records found good so far, and the damage."""
+class Examiner:
+    """The ``rows`` found good so far, and the ``damage``."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
@@ -81,6 +90,11 @@ class _Examiner:
         self.named: dict[str, set[int]] = {table: set() for table in RECORDS}
         self.vectors: dict[tuple[str, int], tuple[Array, Array]] = {}
         self.mentioned: dict[str, set[int]] = {table: set() for table in RECORDS}
+        self.counted: dict[str, int] = {}
+
+    def highest(self, table: str) -> int:
+        """The highest id of a table that anything knows of, whether its record is there or not."""
+        return max([0, *self.named[table], *self.mentioned[table]])
 
     def numbers(self, table: str) -> list[int]:
         """The ids of a table; where it cannot be walked, all that were ever given out."""
@@ -130,17 +144,24 @@ class _Examiner:
             records.policy_of(row, its_arrays)
             self._vector(table, row["id"], "column", its_arrays)
         elif table == "runs":
+            self._mention("policies", row["settings"].get("source_ids", ()))
             if missing := {"returns", "arms"} - set(its_arrays):
                 raise DamagedError(f"array {min(missing)!r} is missing")
         elif table == "clusterings":
             ClusteringRecord.of(row).arrays(self.connection)
+            self._mention("tasks", its_arrays.get("task_ids", ()))
+            self._mention("policies", its_arrays.get("policy_ids", ()))
 
     def _vector(self, table: str, number: int, name: str, its_arrays: dict[str, Array]) -> None:
         """A row or column of U, whole."""
         vector(its_arrays, name, "errors", f"{table} {number}")
         self.vectors[table, number] = ids, _ = vector(its_arrays, name, "values", f"{table} {number}")
+        self._mention("policies" if table == "tasks" else "tasks", ids)
+
+    def _mention(self, table: str, ids: Sequence[int] | Array) -> None:
+        """Ids that were given out, as others know them: the highest tells enough."""
         if len(ids):
-            self.mentioned["policies" if table == "tasks" else "tasks"].add(int(ids.max()))
+            self.mentioned[table].add(int(np.max(ids)))
 
     def _arrays(self, table: str, number: int) -> dict[str, Array]:
         """The undamaged arrays of a record; they are read one by one where they cannot be read all at once."""
@@ -170,13 +191,26 @@ class _Examiner:
                 for row in self.rows[table].values():
                     number = row[key.parent.name]
                     if number is not None and number not in self.named[target]:
+                        self.mentioned[target].add(number)
                         self.damage.append(Damage(f"{target} {number}", f"is missing, {table} {row['id']} needs it"))
+
+    def streams(self) -> None:
+        """The runs of a stream follow each other, from 0 on."""
+        found: dict[int | None, set[int]] = {}
+        for row in self.rows["runs"].values():
+            found.setdefault(row["stream_id"], set()).add(row["position"])
+        for number in self.rows["streams"]:
+            positions = found.get(number, set())
+            missing = next(position for position in itertools.count() if position not in positions)
+            if missing < len(positions):
+                self.damage.append(Damage(f"streams {number}", f"its runs are not complete: {missing} is missing"))
 
     def orphans(self) -> None:
         """No array belongs to a record that is not there."""
         query = sa.select(arrays.c.owner, arrays.c.owner_id, arrays.c.name)
         for owner, number, name in self._ask("arrays", lambda: list(self.connection.execute(query))) or ():
             if number not in self.named.get(owner, ()):
+                self.mentioned.get(owner, set()).add(number)
                 self.damage.append(Damage(f"{owner} {number}", f"is missing, though its array {name!r} is there"))
 
     def sequences(self) -> None:
@@ -184,10 +218,12 @@ class _Examiner:
         query = sa.select(sequences.c.name, sequences.c.last)
         found = self._ask("sequences", lambda: self.connection.execute(query).all()) or ()
         last = {row.name: row.last for row in found}
-        for table, numbers in self.named.items():
-            highest = max([0, *numbers, *self.mentioned[table]])
-            if not isinstance(last.get(table), int) or last[table] < highest:
-                self.damage.append(Damage(f"sequences {table}", f"is {last.get(table)}, must be {highest} or more"))
+        self.counted = {name: number for name, number in last.items() if is_whole(number) and 0 <= number < LARGEST_ID}
+        for table in RECORDS:
+            given, copy = last.get(table), rows.counter_copy(table)
+            highest = max(self.highest(table), self.counted.get(copy, 0))
+            if self.counted.get(table, -1) < highest or (copy in last and copy not in self.counted):
+                self.damage.append(Damage(f"sequences {table}", f"is {given}, must be {highest} or more"))
 
     def values(self) -> None:
         """Every policy has a value in every task, and a task's value is its policy of record's."""

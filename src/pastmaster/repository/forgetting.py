@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import sqlalchemy as sa
 
 from pastmaster.repository import rows
-from pastmaster.repository.check import Damage
+from pastmaster.repository.check import Examiner, examined
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.schema import RECORDS, clusterings, runs, sequences, tasks
+from pastmaster.repository.schema import RECORDS, arrays, clusterings, runs, sequences, tasks
+
+ROUNDS = 8  # what a removal leaves without its like is found in the next round; two or three are enough
+LEFT_OUT = 1000
 
 
 def forget_task(connection: sa.Connection, contents: Contents, number: int) -> None:
@@ -15,8 +20,7 @@ def forget_task(connection: sa.Connection, contents: Contents, number: int) -> N
     rows.require(connection, "tasks", [number])
     query = sa.select(tasks.c.own_policy, tasks.c.policy_of_record).where(tasks.c.id == number)
     policies = connection.execute(query).one()
-    for run in rows.fetch_where(connection, "runs", runs.c.task_id == number):
-        rows.update(connection, "runs", run, task_id=None)
+    _free_runs(connection, number)
     rows.remove(connection, "tasks", number)
     contents.tasks.forget(number)
     drop_unused(connection, contents, *policies)
@@ -38,25 +42,80 @@ def is_used(connection: sa.Connection, policy: int, besides: int | None = None) 
     return connection.execute(sa.select(tasks.c.id).where(here).limit(1)).first() is not None
 
 
-def forget_damaged(connection: sa.Connection, contents: Contents, damage: list[Damage]) -> None:
-    """Remove damaged records; with a stream its runs and clusterings, with a policy the tasks that use it."""
-    places = [place for item in damage if len(place := item.place.split()) == 2 and place[1].isdigit()]
+def forget_damaged(connection: sa.Connection, contents: Contents) -> None:
+    """Remove damaged records, and what cannot be without them, until no damage is found.
+
+    With a stream go its runs and clusterings; with a policy the tasks that use it; with a task the policies that no
+    other uses. A run whose task is lost stays, without a task. Where a run of a stream is lost, the stream ends before
+    it: later runs and clusterings stay, but belong to no stream. Ids that were given out are not given out again.
+    """
+    for _ in range(ROUNDS):
+        found = examined(connection)
+        if not found.damage:
+            break
+        _count_on(connection, found)
+        _forget_found(connection, contents, found)
+        _forget_orphans(connection)
+
+
+def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner) -> None:
+    """Remove the records that were found damaged or missing."""
+    places = [place for item in found.damage if len(place := item.place.split()) == 2 and place[1].isdigit()]
     named = {table: sorted({int(number) for owner, number in places if owner == table}) for table in RECORDS}
+    lost = [number for number in named["streams"] if number not in found.rows["streams"]]
     for table in (runs, clusterings):
-        here = table.c.stream_id.in_(named["streams"])
+        here = table.c.stream_id.in_(lost)
         for number in {*named[table.name], *connection.execute(sa.select(table.c.id).where(here)).scalars()}:
             rows.remove(connection, table.name, number)
-    for number in named["streams"]:
+    for number in lost:
         rows.remove(connection, "streams", number)
+    for number in named["streams"]:
+        _end_stream(connection, number)
     lost = named["policies"]
     using = sa.or_(tasks.c.own_policy.in_(lost), tasks.c.policy_of_record.in_(lost))
-    for number in {*named["tasks"], *connection.execute(sa.select(tasks.c.id).where(using)).scalars()}:
-        if connection.execute(sa.select(tasks.c.id).where(tasks.c.id == number)).first():
-            forget_task(connection, contents, number)
-        rows.remove(connection, "tasks", number)  # its arrays, where the record itself is missing
+    gone = {*named["tasks"], *connection.execute(sa.select(tasks.c.id).where(using)).scalars()}
+    for number in gone:
+        _free_runs(connection, number)
+        rows.remove(connection, "tasks", number)
+        contents.tasks.forget(number)
     for number in lost:
         rows.remove(connection, "policies", number)
+    if gone:
+        drop_unused(connection, contents, *rows.numbers(connection, "policies"))
+
+
+def _end_stream(connection: sa.Connection, number: int) -> None:
+    """Let a stream end before the first of its runs that is missing."""
+    found = rows.fetch_where(connection, "runs", runs.c.stream_id == number)
+    positions = {run["position"] for run in found}
+    end = next(position for position in itertools.count() if position not in positions)
+    for run in found:
+        if run["position"] is None or run["position"] > end:
+            rows.update(connection, "runs", run, stream_id=None, position=None)
+    for made in rows.fetch_where(connection, "clusterings", clusterings.c.stream_id == number):
+        if made["position"] is None or made["position"] > end:
+            rows.update(connection, "clusterings", made, stream_id=None, position=None)
+
+
+def _free_runs(connection: sa.Connection, task: int) -> None:
+    """Let the runs on a task be without it."""
+    for run in rows.fetch_where(connection, "runs", runs.c.task_id == task):
+        rows.update(connection, "runs", run, task_id=None)
+
+
+def _forget_orphans(connection: sa.Connection) -> None:
+    """Remove arrays that belong to no record."""
+    connection.execute(sa.delete(arrays).where(arrays.c.owner.not_in(list(RECORDS))))
     for name, table in RECORDS.items():
-        highest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0
-        counter = sequences.c.name == name
-        connection.execute(sa.update(sequences).where(counter, sequences.c.last < highest).values(last=highest))
+        there = sa.select(table.c.id)
+        connection.execute(sa.delete(arrays).where(arrays.c.owner == name, arrays.c.owner_id.not_in(there)))
+
+
+def _count_on(connection: sa.Connection, found: Examiner) -> None:
+    """Give out no id again: where a counter and its copy are lost, some are left out, for records removed before."""
+    connection.execute(sa.delete(sequences))
+    for table in RECORDS:
+        names, highest = (table, rows.counter_copy(table)), found.highest(table)
+        known = [found.counted[name] for name in names if found.counted.get(name, -1) >= highest]
+        last = max(known, default=2 * highest + LEFT_OUT)
+        connection.execute(sa.insert(sequences), [{"name": name, "last": last} for name in names])

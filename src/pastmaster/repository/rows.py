@@ -39,17 +39,36 @@ def asked_by(caller: str) -> Iterator[None]:
 
 def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
     """Store a record under the next id; ``row["settings"]`` are plain values."""
-    counter = sequences.c.name == table
-    connection.execute(sa.update(sequences).where(counter).values(last=sequences.c.last + 1))
-    number = connection.execute(sa.select(sequences.c.last).where(counter)).scalar()
-    if number is None:
-        raise DamagedError(f"the sequence of {table} is missing")
-    connection.execute(sa.insert(RECORDS[table]), stored(table, row | {"id": int(number)}))
+    number = _next_id(connection, table)
+    connection.execute(sa.insert(RECORDS[table]), stored(table, row | {"id": number}))
     packed = {name: array if isinstance(array, Packed) else pack(array) for name, array in its_arrays.items()}
     if packed:
-        stored_arrays = [stored_array(table, int(number), name, array) for name, array in packed.items()]
+        stored_arrays = [stored_array(table, number, name, array) for name, array in packed.items()]
         connection.execute(sa.insert(arrays), stored_arrays)
-    return int(number)
+    return number
+
+
+def _next_id(connection: sa.Connection, table: str) -> int:
+    """An id that was never given out: the counter and its copy count on.
+
+    A repository of an older version has no copy yet, or one that an older version left behind.
+    """
+    here = sequences.c.name.in_((table, counter_copy(table)))
+    connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + 1))
+    last = {row.name: row.last for row in connection.execute(sa.select(sequences).where(here))}
+    number, copy = last.get(table), last.get(counter_copy(table))
+    if not isinstance(number, int) or (copy or 0) > number:
+        raise DamagedError(f"sequences {table}: is {number}, must be {copy or 0} or more")
+    if copy is None:
+        connection.execute(sa.insert(sequences).values(name=counter_copy(table), last=number))
+    elif copy < number:
+        connection.execute(sa.update(sequences).where(here).values(last=number))
+    return number
+
+
+def counter_copy(table: str) -> str:
+    """The name of the copy of a table's counter: with one of them lost, no id is given out twice."""
+    return f"{table} copy"
 
 
 def stored_array(table: str, number: int, name: str, packed: Packed) -> Row:

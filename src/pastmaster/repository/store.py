@@ -171,9 +171,13 @@ class Repository:
         return find_damage(self.database)
 
     def remove_damaged(self) -> list[Damage]:
-        """Remove every record that ``check`` names, and those that need it; returns what ``check`` found."""
+        """Remove every record that ``check`` names, and those that need it; returns what ``check`` found.
+
+        With a policy go the tasks that use it, with a task its policies unless other tasks use them; its runs stay,
+        without a task. A stream ends before a run that is lost; its later runs stay, without a stream.
+        """
         found = self.check()
-        self.database.write(lambda connection: forget_damaged(connection, self._contents, found))
+        self.database.write(lambda connection: forget_damaged(connection, self._contents))
         self._contents.clear()
         return found
 
