@@ -16,7 +16,7 @@ from pastmaster.parallel.cluster import Cluster, imported, refuse_open, source
 from pastmaster.parallel.sockets import listening
 from pastmaster.parallel.workers import ATTEMPTS, Function, LostWorkerError, first_line
 
-HEAD_PATIENCE = 20.0  # seconds
+HEAD_PATIENCE = 20.0  # seconds without a head; after 60 Ray ends the program
 SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # from 2.54 on, Ray takes 127.0.0.1 for all addresses otherwise
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -66,7 +66,7 @@ class Ray(Cluster):
         return list(self._nodes())
 
     def _await_head(self) -> None:
-        """Ray ends this program when it has not reached its head for a minute: better an error before that."""
+        """Ray ends this program when it has been without its head for a time: better an error before that."""
         if self.ray.util.client.ray.is_connected():  # the address is one inside the cluster then
             return
         host, _, port = self.ray.get_runtime_context().gcs_address.rpartition(":")
