@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import WIDEST, one_line
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
@@ -16,6 +17,8 @@ IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 NamedArrays = Mapping[str, Array]
+MOST_ENTRIES = 2**36  # of an array that is given: more than any memory holds
+MOST_AXES = 16
 
 
 def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -26,17 +29,41 @@ def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def as_array(values: npt.ArrayLike, place: str, kinds: str | None) -> npt.NDArray[Any]:
-    """``values`` as an array of one of the ``kinds`` of dtype (NumPy's letters; None: any)."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InvalidInputError(f"{place} is ragged: {error}") from None
+    """``values`` as an array of one of the ``kinds`` of dtype (NumPy's letters; None: any), in the machine's own order.
+
+    The one way in for arrays. A masked array is taken if nothing is masked: what is missing has no meaning here.
+    """
     if values is None:
         raise InvalidInputError(f"{place} is None, must be an array")
-    if kinds is not None and array.dtype.kind not in kinds:
+    try:
+        array = np.asarray(values)
+        masked = _is_masked(values)
+    except Exception as error:  # of whatever kind: it is raised by what was given
+        ragged = f"ragged: {error}" if isinstance(error, ValueError) else f"no array: {error!r}"
+        raise InvalidInputError(f"{place} is {one_line(ragged, 2 * WIDEST)}") from None
+    if masked:
+        raise InvalidInputError(f"{place} has masked entries, must have none: leave them out, or fill them in")
+    if array.size > MOST_ENTRIES or array.ndim > MOST_AXES:
+        got, most = f"{array.size:,} entries in {array.ndim} axes", f"{MOST_ENTRIES:,} in {MOST_AXES}"
+        raise InvalidInputError(f"{place} has {got}, must have at most {most}")
+    if kinds is not None and (array.dtype.kind not in kinds):
         wanted = {"iu": "integers", "iuf": "numbers", "b": "booleans"}[kinds]
-        raise InvalidInputError(f"{place} has dtype {array.dtype}, must hold {wanted}")
-    return array
+        raise InvalidInputError(f"{place} has dtype {one_line(str(array.dtype))}, must hold {wanted}")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def as_floats(values: npt.ArrayLike, place: str) -> FloatArray:
+    """``values`` as float64, without a copy where they are; what is too large for it becomes infinite."""
+    with np.errstate(over="ignore"):
+        return as_array(values, place, "iuf").astype(np.float64, copy=False)
+
+
+def _is_masked(values: Any) -> bool:
+    """Whether an entry of a masked array, or of one in a list, is masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(values).any())
+    rows = values if isinstance(values, list | tuple) else ()
+    return any(_is_masked(row) for row in rows if not isinstance(row, float | int))
 
 
 def reach_of(probability: FloatArray) -> FloatArray:

@@ -5,18 +5,24 @@ Every error reads ``<function>: <argument> is <what was got>, must be <what woul
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.tables import one_line, shown
 
 LARGEST_WHOLE = 10**12 - 1
+LARGEST_SEED = 2**128 - 1
+MOST_LISTED = 10**6  # things in a list; where there are more, it is taken to be endless
 OTHER_WORDS = {"k": "n_clusters", "n_policies": "n_clusters", "seed": "rng", "T": "episodes", "n_episodes": "episodes"}
 
 
@@ -32,29 +38,57 @@ def called_as(caller: str) -> Iterator[None]:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether this is an integer; True and False are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether this is an integer; True, False and a span of time are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: Any) -> bool:
     """Whether this is an integer or a float; True and False are not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_whole(value) or isinstance(value, float | np.floating)
+
+
+def as_real(value: Any) -> float:
+    """A number as a float, which may be infinite; of all else nan, which compares with nothing."""
+    try:
+        return float(value) if is_number(value) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def as_number(value: Any) -> float:
+    """A finite number as a float; of all else nan, which compares with nothing."""
+    number = as_real(value)
+    return number if math.isfinite(number) else math.nan
 
 
 def is_finite(value: Any) -> bool:
-    """Whether this is a finite number."""
+    """Whether this is a finite number, of any type that Python takes for one."""
     try:
         return math.isfinite(value)
-    except (TypeError, OverflowError):
+    except Exception:  # of whatever kind: it is the value's
         return False
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute of an object of any class; None where it has none, or raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # of whatever kind: it is the object's
+        return None
 
 
 def whole(caller: str, name: str, value: Any, *, at_least: int, at_most: int = LARGEST_WHOLE) -> int:
     """A whole number in a range."""
-    if not (is_whole(value) and at_least <= value <= at_most):
+    if not (is_whole(value) and at_least <= int(value) <= at_most):
         place = f"at least {at_least} (and < 1e12)" if at_most == LARGEST_WHOLE else f"in {at_least}..{at_most}"
-        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be a whole number, {place}")
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a whole number, {place}")
     return int(value)
+
+
+def as_index(value: Any, size: int) -> int:
+    """A whole number in 0 .. size - 1, which may be an array of no axes; -1 of all else."""
+    number = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    return int(number) if is_whole(number) and 0 <= int(number) < size else -1
 
 
 def optional_whole(caller: str, name: str, value: Any) -> int | None:
@@ -75,36 +109,98 @@ def known_options(caller: str, given: Iterable[str], known: Iterable[str]) -> No
     words = sorted(known)
     for name in sorted(set(given) - set(words)):
         hint = guess(name, words)
-        raise InvalidInputError(f"{caller}: {name} is no option here{hint}, must be one of {', '.join(words)}")
+        raise InvalidInputError(
+            f"{caller}: {one_line(name)} is no option here{hint}, must be one of {', '.join(words)}"
+        )
 
 
 def within(caller: str, name: str, value: Any, lowest: float, highest: float) -> float:
     """A number in a closed interval."""
-    if not (is_number(value) and is_finite(value) and lowest <= float(value) <= highest):
+    number = as_number(value)
+    if not lowest <= number <= highest:
         place = f"at least {lowest:g}" if highest == math.inf else f"in {lowest:g} .. {highest:g}"
         kind = "" if is_number(value) else "a number, "
-        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be {kind}{place}")
-    return float(value)
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be {kind}{place}")
+    return number
+
+
+def is_word(value: Any, words: Iterable[str]) -> bool:
+    """Whether this is one of a few words."""
+    return isinstance(value, str) and str.__str__(value) in words
 
 
 def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
     """One of a few words."""
     words = list(options)
-    if not isinstance(value, str) or value not in words:
-        got = one_line(repr(value))
-        raise InvalidInputError(f"{caller}: {name} is {got}, must be one of {', '.join(map(repr, words))}")
-    return value
+    if not is_word(value, words):
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be one of {', '.join(map(repr, words))}")
+    return str.__str__(value)
 
 
 def flag(caller: str, name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{caller}: {name} is {one_line(repr(value))}, must be True or False")
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be True or False")
     return bool(value)
 
 
-def listed(things: Iterable[Any], place: str) -> list[Any]:
-    """An iterable as a list."""
-    if not isinstance(things, Iterable):
-        raise InvalidInputError(f"{place} is {one_line(repr(things))}, must be a list")
-    return list(things)
+def text(caller: str, name: str, value: Any) -> str:
+    """A text that can be printed and stored: in UTF-8, without NUL."""
+    word = str.__str__(value) if isinstance(value, str) else "\0"
+    if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
+        kind = " without NUL and lone surrogates" if isinstance(value, str) else ""
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a text{kind}")
+    return word
+
+
+def as_name(value: Any, place: str) -> str:
+    """What something is called: a text, or what anything else is as one."""
+    try:
+        name = str(value)
+    except Exception:  # of whatever kind: it is the value's
+        name = shown(value)
+    caller, _, argument = place.partition(": ")
+    return text(caller, argument, name)
+
+
+def file_path(caller: str, name: str, value: Any) -> Path:
+    """The path of a file or a folder; whether it is there is not looked at."""
+    try:
+        path = Path(value) if isinstance(value, str | os.PathLike) else Path("\0")
+        fits = b"\0" not in os.fsencode(path)
+    except Exception:  # of whatever kind: a path of somebody else's class, or letters that no file system has
+        fits = False
+    if not fits:
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a path")
+    return path
+
+
+def plain(caller: str, name: str, value: Any) -> dict[str, Any]:
+    """A mapping that JSON can write down, as a dict of its own."""
+    keys = listed(iter(value) if isinstance(value, Mapping) else None, f"{caller}: {name}", "a mapping of plain values")
+    try:
+        copied = {key: value[key] for key in keys}
+        json.dumps(copied)
+    except Exception as error:  # of whatever kind: of a mapping of somebody else's class, or of what it holds
+        raise InvalidInputError(f"{caller}: {name} must be a mapping of plain values: {shown(error)}") from None
+    return copied
+
+
+def each(things: Any, place: str, wanted: str = "a list") -> Iterator[Any]:
+    """What an iterable holds, one by one; whatever it raises while it is read becomes an error of ours."""
+    if not isinstance(things, Iterable) or isinstance(things, str | bytes | bytearray | set | frozenset | Mapping):
+        raise InvalidInputError(f"{place} is {shown(things)}, must be {wanted}")
+    try:
+        yield from things
+    except PastmasterError:
+        raise
+    except Exception as error:  # of whatever kind: it is the iterable's
+        raise InvalidInputError(f"{place} raised {shown(error)} while it was read, must be {wanted}") from error
+
+
+def listed(things: Any, place: str, wanted: str = "a list", most: int = MOST_LISTED) -> list[Any]:
+    """An iterable as a list, which is not endless."""
+    found = list(islice(each(things, place, wanted), most + 1))
+    if len(found) > most:
+        raise InvalidInputError(f"{place} is {shown(things)}, which holds more than {most:,}, must be {wanted}")
+    return found

@@ -205,7 +205,7 @@ def test_the_text_picture_shows_agent_wind_and_goal():
         ({"wind": -0.1}, r"wind is -0\.1"),
         ({"wind": np.nan}, r"wind is nan"),
         ({"wind": "strong"}, r"wind is 'strong'"),
-        ({"corridor": 0}, r"corridor is 0, must be .*at least 1"),
+        ({"corridor": 0}, r"corridor is 0, must be a whole number, in 1\.\.100000"),
         ({"corridor": 2.5}, r"corridor is 2\.5"),
         ({"gamma": 1}, r"gamma is 1"),
         ({"horizon": 0}, r"horizon is 0"),

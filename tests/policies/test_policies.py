@@ -306,7 +306,7 @@ def test_layers_must_fit_together(rng):
         ([good[0], good[0]], r"layers\[1\] takes 3 numbers, must take 8"),
         ([(np.zeros((2, 3)), np.zeros(3))], r"layers\[0\] has shapes"),
         ([(np.zeros((2, 3)),)], r"layers\[0\] must be weights"),
-        ([5], r"layers\[0\] must be weights"),
+        ([5], r"layers\[0\] is 5, must be weights"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             NetworkPolicy(wrong)

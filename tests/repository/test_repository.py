@@ -625,8 +625,10 @@ def test_wrong_input_is_refused_with_its_name_and_nothing_is_stored(repository):
 
 def test_a_name_that_no_database_can_hold_is_refused(repository):
     for name in ("half a \ud800 pair", "a zero \0 within"):
+        with pytest.raises(InvalidInputError, match=r"^TabularMDP: name is .*, must be a text"):
+            described(name=name)
         with pytest.raises(InvalidInputError, match=r"^Repository.add: .*name"):
-            repository.add(described(name=name))
+            repository.add(described(), name=name)
     assert len(repository) == 0
 
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, as_array
+from pastmaster.arrays import FloatArray, IntArray, as_floats
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.question import DistanceProblem, priced
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
+from pastmaster.tables import shown
 
 MAX_THRESHOLDS = 256  # for up to 1,000 tasks; fewer for more, since a scan takes time in proportion to N^2
 SAMPLED = 2_000_000  # distances looked at to choose them
@@ -55,10 +56,11 @@ def greedy_clustering(
     problem = priced("greedy_clustering", distance, episodes, span, directed)
     levels = default_thresholds(problem.distance)
     if thresholds is not None:
-        levels = as_array(thresholds, "greedy_clustering: thresholds", "iuf").astype(np.float64)
+        levels = as_floats(thresholds, "greedy_clustering: thresholds")
     if levels.ndim != 1 or not len(levels) or not (levels >= 0).all():
         raise InvalidInputError(
-            f"greedy_clustering: thresholds is {thresholds!r}, must be a list of at least one number, all at least 0"
+            f"greedy_clustering: thresholds is {shown(thresholds)}, must be a list of numbers, all at least 0, "
+            "at least one"
         )
     generator, seed = seeded("greedy_clustering", rng)
     return replace(Clustering.of(problem, greedy_labels(problem, levels, generator)), seed=seed)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, as_array
-from pastmaster.checks import is_finite
+from pastmaster.arrays import FloatArray, as_floats
+from pastmaster.checks import as_number
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 RUNGS = 60
 
@@ -46,8 +47,8 @@ class Chain:
         if self.ladder is not None:
             object.__setattr__(self, "ladder", tuple(checked_ladder("Chain", self.ladder).tolist()))
         check_chances("Chain", self.alpha, self.beta, self.up)
-        if not (is_finite(self.theta) and self.theta > 0):
-            raise InvalidInputError(f"Chain: theta is {self.theta!r}, must be a positive number")
+        if not as_number(self.theta) > 0:
+            raise InvalidInputError(f"Chain: theta is {shown(self.theta)}, must be a positive number")
 
     def rungs(self, distance: FloatArray, largest: float = 0.0) -> FloatArray:
         """The ladder; by default from where a cell costs nothing to make to where the smallest moves matter.
@@ -63,17 +64,20 @@ class Chain:
 
 def checked_ladder(caller: str, ladder: npt.ArrayLike) -> FloatArray:
     """Rungs ln lambda, positive and increasing."""
-    rungs = as_array(ladder, f"{caller}: ladder", "iuf").astype(np.float64)
+    rungs = as_floats(ladder, f"{caller}: ladder")
     if rungs.ndim != 1 or not len(rungs):
         raise InvalidInputError(f"{caller}: ladder has shape {rungs.shape}, must be a list of at least one ln lambda")
     if not (np.isfinite(rungs).all() and (rungs > 0).all() and (np.diff(rungs) > 0).all()):
-        raise InvalidInputError(f"{caller}: ladder is {rungs.tolist()}, must be positive and increasing")
+        raise InvalidInputError(f"{caller}: ladder is {shown(rungs.tolist())}, must be positive and increasing")
     return rungs
 
 
 def check_chances(caller: str, alpha: float, beta: float, up: float) -> None:
     """Refuse mixing probabilities outside the paper's conditions."""
-    if not (alpha > 0 and beta > 0 and alpha + beta < 1):
-        raise InvalidInputError(f"{caller}: alpha is {alpha!r} and beta {beta!r}, must be positive with a sum below 1")
-    if not 0 < up < 1:
-        raise InvalidInputError(f"{caller}: up is {up!r}, must lie strictly between 0 and 1")
+    chances = as_number(alpha), as_number(beta)
+    if not (min(chances) > 0 and sum(chances) < 1):
+        raise InvalidInputError(
+            f"{caller}: alpha is {shown(alpha)} and beta {shown(beta)}, must be positive with a sum below 1"
+        )
+    if not 0 < as_number(up) < 1:
+        raise InvalidInputError(f"{caller}: up is {shown(up)}, must lie strictly between 0 and 1")

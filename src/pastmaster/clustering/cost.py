@@ -20,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, as_array, sealed
-from pastmaster.checks import is_finite, is_number
+from pastmaster.arrays import FloatArray, IntArray, as_array, as_floats, sealed
+from pastmaster.checks import as_number
 from pastmaster.clustering import _kernels as kernels
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 
 Kind = Literal["average", "worst", "max_diameter"]
 KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")  # in the order of the kernels' numbers
@@ -57,9 +57,9 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     >>> regret_bound([1, 4, 16], episodes=10_000, span=1.0).round(3)
     array([0.031, 0.074, 0.182])
     """
-    cells = as_array(c, "regret_bound: c", "iuf").astype(np.float64)
+    cells = as_floats(c, "regret_bound: c")
     if not ((cells >= 0) & (np.floor(cells) == cells) & np.isfinite(cells)).all():
-        raise InvalidInputError(f"regret_bound: c is {one_line(repr(c))}, must be whole numbers, each at least 0")
+        raise InvalidInputError(f"regret_bound: c is {shown(c)}, must be whole numbers, each at least 0")
     check_setting("regret_bound", episodes, span)
     bound = span * 2.0 * np.sqrt(np.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
     return bound if bound.ndim else float(bound)
@@ -68,8 +68,8 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
 def check_setting(caller: str, episodes: Any, span: Any) -> None:
     """Refuse a number of episodes or a span that is not a positive number."""
     for name, value in (("episodes", episodes), ("span", span)):
-        if not (is_number(value) and is_finite(value) and value > 0):
-            raise InvalidInputError(f"{caller}: {name} is {value!r}, must be a positive number")
+        if not as_number(value) > 0:
+            raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a positive number")
 
 
 def filled(distance: FloatArray, labels: IntArray, directed: bool, kind_index: int) -> kernels.State:
@@ -81,7 +81,7 @@ def filled(distance: FloatArray, labels: IntArray, directed: bool, kind_index: i
 
 def canonical_labels(caller: str, labels: npt.ArrayLike, n_tasks: int) -> IntArray:
     """Labels renamed 0 .. c - 1 in the order in which cells first appear."""
-    array = np.asarray(labels)
+    array = as_array(labels, f"{caller}: labels", None)
     if array.shape != (n_tasks,) or array.dtype.kind not in "iu":
         raise InvalidInputError(
             f"{caller}: labels has shape {array.shape} and dtype {array.dtype}, must be {n_tasks} integers"
@@ -103,7 +103,7 @@ def are_similarities(matrix: FloatArray) -> bool:
 
 def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> FloatArray:
     """A distance matrix fit for clustering; an error names the first entry that is not."""
-    matrix = as_array(distance, f"{caller}: distance", "iuf").astype(np.float64, copy=False)
+    matrix = as_floats(distance, f"{caller}: distance")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInputError(f"{caller}: distance has shape {matrix.shape}, must be [N, N], or [N, M] if directed")
     if not directed and matrix.shape[0] != matrix.shape[1]:

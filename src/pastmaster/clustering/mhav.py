@@ -16,19 +16,21 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, LongArray
-from pastmaster.checks import whole
+from pastmaster.arrays import FloatArray, LongArray, as_floats
+from pastmaster.checks import is_finite, is_number, whole
 from pastmaster.clustering._chain_kernels import log_ladder_ratio
 from pastmaster.clustering.chain import check_chances, checked_ladder
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
+from pastmaster.tables import shown
 
 Point = TypeVar("Point")
+MOST_STEPS = 10**9  # whose trace fits into memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,20 +95,28 @@ def minimize(
     >>> minimize(lambda y: (y - 3) ** 2, step, 9, ladder=[0.1, 1.0], iterations=500, rng=0)
     Minimum(cost 0 after 500 steps on 2 rungs)
     """
+    for name, function in (("cost", cost), ("propose", propose)):
+        if not callable(function):
+            raise InvalidInputError(f"mhav.minimize: {name} is {shown(function)}, must be a function")
     rungs, w = _checked("mhav.minimize", ladder, weights)
     rng, seed = seeded("mhav.minimize", rng)
     check_chances("mhav.minimize", alpha, beta, up)
-    trace = np.empty(whole("mhav.minimize", "iterations", iterations, at_least=1))
+    trace = np.empty(whole("mhav.minimize", "iterations", iterations, at_least=1, at_most=MOST_STEPS))
     seconds, (visits, proposed, accepted) = np.zeros(len(rungs)), np.zeros((3, len(rungs)), np.int64)
-    point, here, rung = initial, float(cost(initial)), 0
+    point, here, rung = initial, _number("cost", cost(initial)), 0
     best, best_cost = point, here
     for step in range(iterations):
         begun, u = time.perf_counter(), rng.random()
         if u < alpha and len(rungs) > 1:
             rung = _climb(rung, here, rungs, w, up, rng)
         elif alpha <= u < alpha + beta:
-            new, log_ratio = propose(point, rng)
-            there = float(cost(new))
+            proposal = propose(point, rng)
+            if not isinstance(proposal, tuple) or len(proposal) != 2:
+                raise InvalidInputError(
+                    f"mhav.minimize: propose gave {shown(proposal)}, must give a point and ln of a ratio"
+                )
+            new, log_ratio = proposal[0], _number("propose", proposal[1])
+            there = _number("cost", cost(new))
             proposed[rung] += 1
             accept = rungs[rung] * (here - there) + log_ratio
             if accept >= 0.0 or rng.random() < math.exp(accept):
@@ -119,6 +129,13 @@ def minimize(
     return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1), seed)
 
 
+def _number(function: str, value: Any) -> float:
+    """What a function of a person's gave, which must be a number."""
+    if not (is_finite(value) or is_number(value)):
+        raise InvalidInputError(f"mhav.minimize: {function} gave {shown(value)}, must give a number")
+    return float(value)
+
+
 def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: float, rng: np.random.Generator) -> int:
     """The rung after one proposed move: ``ladder_step`` of the kernels, without the cost of calling one from Python."""
     to = rung + 1 if rung == 0 or (rung < len(ladder) - 1 and rng.random() < up) else rung - 1
@@ -129,7 +146,7 @@ def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: 
 
 def _checked(caller: str, ladder: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     rungs = checked_ladder(caller, ladder)
-    w = np.zeros(len(rungs)) if weights is None else np.asarray(weights, np.float64)
+    w = np.zeros(len(rungs)) if weights is None else as_floats(weights, f"{caller}: weights")
     if w.shape != rungs.shape or not np.isfinite(w).all():
         raise InvalidInputError(
             f"{caller}: weights has shape {w.shape}, must be {rungs.shape} finite numbers as ladder"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, LongArray, as_array, sealed
-from pastmaster.checks import is_whole, listed
+from pastmaster.arrays import FloatArray, IntArray, LongArray, as_floats, sealed
+from pastmaster.checks import as_name, is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, counted, frame, html_table, one_line
+from pastmaster.tables import WIDEST, counted, frame, html_table, one_line, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,9 +132,8 @@ class Clustering:
         """
         sizes, found = self.distance.shape, []
         for kind, names, size in zip(("tasks", "policies"), (tasks, policies), sizes, strict=True):
-            if isinstance(names, str):
-                raise InvalidInputError(f"Clustering.named: {kind} is {names!r}, must be a list of {size} names")
-            given = [str(name) for name in listed(names, f"Clustering.named: {kind}")]
+            place = f"Clustering.named: {kind}"
+            given = [as_name(name, place) for name in listed(names, place, f"a list of {size} names")]
             if given and len(given) != size:
                 raise InvalidInputError(f"Clustering.named: {kind} has {len(given)} names, must have {size}")
             found.append(tuple(given))
@@ -238,7 +237,7 @@ class Clustering:
 def _index(method: str, name: str, value: Any, what: str, size: int) -> int:
     """The number of one of ``size`` things."""
     if not is_whole(value) or not 0 <= value < size:
-        raise InvalidInputError(f"Clustering.{method}: {name} is {value!r}, must be {what} in 0..{size - 1}")
+        raise InvalidInputError(f"Clustering.{method}: {name} is {shown(value)}, must be {what} in 0..{size - 1}")
     return int(value)
 
 
@@ -288,7 +287,7 @@ def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
     """
     if not isinstance(clustering, Clustering):
         raise InvalidInputError(f"assign: clustering is a {type(clustering).__name__}, must be a Clustering")
-    rows = as_array(distance_rows, "assign: distance_rows", "iuf").astype(np.float64)
+    rows = as_floats(distance_rows, "assign: distance_rows")
     columns = clustering.distance.shape[1]
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise InvalidInputError(f"assign: distance_rows has shape {rows.shape}, must be [n, {columns}]")

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import chosen, flag, is_number, whole
+from pastmaster.checks import as_real, chosen, flag, whole
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
 from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 SMALLEST = 2.0**-500  # distances that are all below it are magnified
 LOOKED_AT = 256  # tasks between two looks at the clock
@@ -54,8 +55,8 @@ class Question:
             )
         if self.n_clusters is not None:
             whole(caller, "n_clusters", self.n_clusters, at_least=1, at_most=min(n_tasks, n_columns))
-        if self.max_radius is not None and not (is_number(self.max_radius) and self.max_radius >= 0):
-            raise InvalidInputError(f"{caller}: max_radius is {self.max_radius!r}, must be a number, at least 0")
+        if self.max_radius is not None and not as_real(self.max_radius) >= 0:
+            raise InvalidInputError(f"{caller}: max_radius is {shown(self.max_radius)}, must be a number, at least 0")
         if (self.episodes is None) != (self.span is None):
             missing, given = ("episodes", "span") if self.episodes is None else ("span", "episodes")
             what = "how many a new task gets" if missing == "episodes" else "the largest less the smallest return"

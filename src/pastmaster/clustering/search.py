@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pastmaster import parallel
 from pastmaster.arrays import IntArray
-from pastmaster.checks import chosen, flag, is_number, whole, within
+from pastmaster.checks import as_real, chosen, flag, whole, within
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
@@ -32,6 +32,7 @@ from pastmaster.clustering.question import DistanceProblem, Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
+from pastmaster.tables import shown
 
 CALLER = "search_clusterings"
 
@@ -155,7 +156,7 @@ def _check(
     whole(CALLER, "iterations", iterations, at_least=1)
     chosen(CALLER, "variant", variant, ("default", "paper"))
     if not isinstance(chain, Chain | None):
-        raise InvalidInputError(f"{CALLER}: chain is {chain!r}, must be a Chain(...)")
-    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
-        raise InvalidInputError(f"{CALLER}: time_limit is {time_limit!r}, must be a positive number of seconds")
+        raise InvalidInputError(f"{CALLER}: chain is {shown(chain)}, must be a Chain(...)")
+    if time_limit is not None and not as_real(time_limit) > 0:
+        raise InvalidInputError(f"{CALLER}: time_limit is {shown(time_limit)}, must be a positive number of seconds")
     within(CALLER, "certify_seconds", certify_seconds, 0.0, math.inf)

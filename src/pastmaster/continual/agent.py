@@ -10,14 +10,14 @@ together with its run. So an agent that was killed continues with the task it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import signature
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from pastmaster.checks import called_as, chosen, flag, known_options, listed, whole
+from pastmaster.checks import called_as, chosen, flag, known_options, listed, text, whole
 from pastmaster.continual.events import Event, Hook, Reclustered, TaskDone
 from pastmaster.continual.run import ContinualRun
 from pastmaster.errors import InvalidInputError, RepositoryError
@@ -28,6 +28,7 @@ from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.names import distinct_names
 from pastmaster.repository.streams import Sources
 from pastmaster.reuse import QLearning, transfer
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
@@ -105,13 +106,13 @@ class ContinualTransfer:
     ) -> None:
         caller = "ContinualTransfer"
         if not isinstance(repository, Repository):
-            raise InvalidInputError(f"{caller}: repository is {repository!r}, must be a Repository")
-        if not isinstance(name, str) or not 0 < len(name) <= 200:
-            raise InvalidInputError(f"{caller}: name is {name!r}, must be a text of 1 to 200 letters")
+            raise InvalidInputError(f"{caller}: repository is {shown(repository)}, must be a Repository")
+        if not 0 < len(text(caller, "name", name)) <= 200:
+            raise InvalidInputError(f"{caller}: name is {shown(name)}, must be a text of 1 to 200 letters")
         self.repository, self.name, self.n_jobs = repository, name, n_jobs
         self.hooks = listed(hooks, f"{caller}: hooks")
         if wrong := [hook for hook in self.hooks if not callable(hook)]:
-            raise InvalidInputError(f"{caller}: hooks holds {wrong[0]!r}, must hold functions of an event")
+            raise InvalidInputError(f"{caller}: hooks holds {shown(wrong[0])}, must hold functions of an event")
         own = set(signature(ContinualTransfer).parameters) - {"transfer_options"}
         known_options(caller, transfer_options, (set(signature(transfer).parameters) - OWN_OPTIONS) | own)
         self.options = {"on_violation": "widen"} | transfer_options
@@ -136,7 +137,7 @@ class ContinualTransfer:
         for them with ``replayed`` set. ``InvalidInputError`` if a task is of another family, or the stream of this name
         began with other tasks or settings.
         """
-        tasks = iter(several_tasks("ContinualTransfer.run: stream", stream))
+        tasks: Iterator[Any] = several_tasks("ContinualTransfer.run: stream", stream)
         for first in islice(tasks, 1):  # before anything is stored
             self._check_task(first, 0)
             tasks = chain([first], tasks)
@@ -238,8 +239,8 @@ class ContinualTransfer:
         if not run.is_of(task):
             got = repr(task.name) if isinstance(task, Task) else "not there" if task is None else repr(task)
             raise InvalidInputError(
-                f"ContinualTransfer.run: task {run.position} of the stream is {got}, must be {run.name!r} as when "
-                f"the stream {self.name!r} was begun: pass the earlier tasks too, new ones at the end, or another "
+                f"ContinualTransfer.run: task {run.position} of the stream is {got}, must be {shown(run.name)} as when "
+                f"the stream {shown(self.name)} was begun: pass the earlier tasks too, new ones at the end, or another "
                 "name to begin another stream"
             )
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from pastmaster.checks import file_path, optional_whole
 from pastmaster.continual.events import Event, Reclustered, TaskDone
 from pastmaster.errors import InvalidInputError
 
@@ -46,6 +47,7 @@ class Progress(_Closing):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
+        total = optional_whole("Progress", "total", total)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("tasks", total=total)
@@ -81,7 +83,7 @@ class JsonLines(_Closing):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = file_path("JsonLines", "path", path)
         self._file: TextIO | None = None
         with _writing("JsonLines", path):  # fails now if it must; the old file stays until there is an event
             self._path.open("a").close()
@@ -119,7 +121,8 @@ class TensorBoard(_Closing):
         except ImportError as error:
             raise InvalidInputError(f"TensorBoard: tensorboard is missing ({error}): pip install tensorboard") from None
         self._proto, self._summary = Proto, Summary
-        self._replaced = list(Path(folder).glob(f"events.out.tfevents.*{self.SUFFIX}"))
+        folder = file_path("TensorBoard", "folder", folder)
+        self._replaced = list(folder.glob(f"events.out.tfevents.*{self.SUFFIX}"))
         with _writing("TensorBoard", folder):
             self._writer = EventFileWriter(str(folder), filename_suffix=self.SUFFIX)
 

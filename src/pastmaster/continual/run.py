@@ -14,7 +14,7 @@ from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import StoredRun
 from pastmaster.repository.listing import MOST_ROWS
-from pastmaster.tables import frame, html_table, one_line
+from pastmaster.tables import frame, html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
     ['mean return of an episode', 'reward so far']
     """
     if not isinstance(runs, Mapping) or not all(isinstance(run, ContinualRun) for run in runs.values()):
-        got = one_line(repr(runs))
+        got = shown(runs)
         raise InvalidInputError(f"plot_streams: runs is {got}, must be a dict of ContinualRun by the agents' names")
     if not runs or any(not len(run.names) for run in runs.values()):
         raise InvalidInputError("plot_streams: runs must hold at least one ContinualRun, each of at least one task")

@@ -20,6 +20,7 @@ from pastmaster.checks import called_as, is_finite, is_number, whole
 from pastmaster.environments import CART_POLE_STEPS as STEPS
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, checked_rng
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask
 
 GAMMA = 0.99
@@ -68,7 +69,7 @@ def task(gravity: float, length: float, force_mag: float, *, gamma: float = GAMM
     parameters = {"gravity": gravity, "length": length, "force_mag": force_mag}
     for name, value in parameters.items():
         if not (is_number(value) and is_finite(value)):
-            raise InvalidInputError(f"cart_pole.task: {name} is {value!r}, must be a finite number")
+            raise InvalidInputError(f"cart_pole.task: {name} is {shown(value)}, must be a finite number")
     rounded = {name: float(f"{value:.3g}") for name, value in parameters.items()}
     label = "cart-pole, gravity {gravity:g}, length {length:g}, force {force_mag:g}".format(**rounded)
     return GymTask("pastmaster/CartPole-v0", rounded, gamma=gamma, horizon=horizon, name=label)
@@ -162,7 +163,7 @@ def _set_parameters(env: Any, parameters: dict[str, float]) -> None:
             raise InvalidInputError(f"CartPole: {name} is no parameter, must be one of {', '.join(DEFAULTS)}")
         if not is_finite(value) or (value == 0 if name == "force_mag" else value <= 0):
             must = "a number other than 0" if name == "force_mag" else "a number above 0"
-            raise InvalidInputError(f"CartPole: {name} is {value!r}, must be {must}")
+            raise InvalidInputError(f"CartPole: {name} is {shown(value)}, must be {must}")
     for name, value in (DEFAULTS | parameters).items():
         setattr(env, name, float(value))
     env.total_mass = env.masscart + env.masspole

@@ -20,8 +20,11 @@ from pastmaster.checks import called_as, whole
 from pastmaster.domains.grid import moved, text
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, checked_rng
+from pastmaster.tables import shown
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.tasks.tabular_env import TabularEnv, paint
+
+LARGEST_SIZE = 3000  # of a grid whose task fits into memory
 
 
 @called_as("coloured_grid.family")
@@ -83,7 +86,9 @@ def task(
     """
     given = as_array(weights, "coloured_grid.task: weights", "iuf")
     if given.shape != (2,) or not ((given >= 0) & (given <= 1)).all():
-        raise InvalidInputError(f"coloured_grid.task: weights is {given.tolist()}, must be two numbers in [0, 1]")
+        raise InvalidInputError(
+            f"coloured_grid.task: weights is {shown(given.tolist())}, must be two numbers in [0, 1]"
+        )
     pair = given.astype(np.float64)
     paid, next_state = np.pad(pair[colours(size, seed)], 1), moved(size, size)
     around = paid[1:-1, 1:-1] + paid[:-2, 1:-1] + paid[2:, 1:-1] + paid[1:-1, :-2] + paid[1:-1, 2:]
@@ -99,7 +104,7 @@ def task(
 @called_as("coloured_grid.colours")
 def colours(size: int = 10, seed: int = 0) -> npt.NDArray[np.int64]:
     """The colour, 0 or 1, of each cell [size, size]."""
-    size = whole("coloured_grid.colours", "size", size, at_least=2)
+    size = whole("coloured_grid.colours", "size", size, at_least=2, at_most=LARGEST_SIZE)
     seed = whole("coloured_grid.colours", "seed", seed, at_least=0, at_most=2**128)
     return np.random.default_rng(seed).integers(2, size=(size, size))
 

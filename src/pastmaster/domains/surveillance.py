@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.checks import called_as, listed, whole
+from pastmaster.checks import called_as, flag, listed, whole
 from pastmaster.domains.grid import moved, text
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, checked_rng
@@ -39,20 +39,22 @@ MOVED = np.column_stack([moved(SIZE, SIZE), np.arange(N_CELLS)])  # the cell eac
 
 def groups(complex: bool = False) -> npt.NDArray[np.int64]:
     """The v-location indices of each group, [16, 4], or [16, 5] with the hub first."""
-    size = 5 if complex else 4
+    size = 5 if flag("surveillance.groups", "complex", complex) else 4
     return np.arange(16 * size).reshape(16, size)
 
 
 def locations(complex: bool = False) -> npt.NDArray[np.int64]:
     """The grid cell (row * 48 + column) of each v-location, [64] or [80]."""
-    offsets = ((0, 0), *LEAVES) if complex else LEAVES
+    offsets = ((0, 0), *LEAVES) if flag("surveillance.locations", "complex", complex) else LEAVES
     centres = itertools.product(range(6, SIZE, 12), repeat=2)
     return np.array([(row + up) * SIZE + column + left for row, column in centres for up, left in offsets])
 
 
 def stand_ins(location: int, complex: bool = False) -> list[int]:
     """The other v-locations whose surveillance counts, at 190, where ``location`` is the right one."""
-    (group,) = (g for g in groups(complex).tolist() if location in g)
+    members = groups(complex)
+    place = whole("surveillance.stand_ins", "location", location, at_least=0, at_most=members.size - 1)
+    group = members[place // members.shape[1]].tolist()
     if complex and location != group[0]:
         return [group[0]]
     return [other for other in group if other != location]
@@ -77,6 +79,8 @@ def task(
     >>> task([5, 40]).n_states
     4608
     """
+    escape_ends = flag("surveillance.task", "escape_ends", escape_ends)
+    complex = flag("surveillance.task", "complex", complex)
     cells = locations(complex)
     sequence = _checked(sequence, len(cells))
     n_states = N_CELLS * len(sequence)
@@ -197,13 +201,13 @@ def _members(chosen: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], comp
 
 def _checked(sequence: Any, n_locations: int) -> list[int]:
     """One to four v-locations."""
-    if not isinstance(sequence, Sequence | np.ndarray) or np.ndim(sequence) != 1:
-        raise InvalidInputError(f"surveillance.task: sequence is {sequence!r}, must be 1 to 4 v-locations")
-    if not 1 <= len(sequence) <= 4:
-        raise InvalidInputError(f"surveillance.task: sequence has {len(sequence)} v-locations, must have 1 to 4")
+    caller = "surveillance.task"
+    given = listed(sequence, f"{caller}: sequence", "1 to 4 v-locations")
+    if not 1 <= len(given) <= 4:
+        raise InvalidInputError(f"{caller}: sequence has {len(given)} v-locations, must have 1 to 4")
     return [
-        whole("surveillance.task", f"sequence[{i}]", location, at_least=0, at_most=n_locations - 1)
-        for i, location in enumerate(sequence)
+        whole(caller, f"sequence[{i}]", location, at_least=0, at_most=n_locations - 1)
+        for i, location in enumerate(given)
     ]
 
 

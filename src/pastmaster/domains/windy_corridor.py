@@ -25,6 +25,7 @@ N_CORRIDORS = 10
 WINDY_COLUMNS = (1, 2)
 FIRST_CORRIDOR_COLUMN = 3
 START_ROW = 5
+LONGEST = 10**5  # corridors of a task that fits into memory, in cells
 WINDS = tuple(step / 10 for step in range(10))
 
 
@@ -82,7 +83,7 @@ def task(
     caller = "windy_corridor.task"
     goal = whole(caller, "goal", goal, at_least=0, at_most=N_CORRIDORS - 1)
     wind = within(caller, "wind", wind, 0.0, 1.0)
-    n_columns = FIRST_CORRIDOR_COLUMN + whole(caller, "corridor", corridor, at_least=1)
+    n_columns = FIRST_CORRIDOR_COLUMN + whole(caller, "corridor", corridor, at_least=1, at_most=LONGEST)
     terminating = flag(caller, "terminating", terminating)
     ahead = _moved(n_columns)
     n_states = len(ahead)

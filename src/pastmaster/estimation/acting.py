@@ -13,6 +13,7 @@ from pastmaster.arrays import Array, BoolArray, FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import Policy, stacked
 from pastmaster.policies.batch import check_parts, is_random
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, Task
 
 
@@ -55,7 +56,7 @@ class Actors:
     def _place(self, policy: Any) -> str:
         index = next((j for j, other in enumerate(self.policies) if other is policy), None)
         number = "" if index is None else f"policies[{index}], "
-        return f"{self.task.name}: {number}{policy!r}"
+        return f"{self.task.name}: {number}{shown(policy)}"
 
     def checked(self, policy: Any, actions: Any, count: int) -> Any:
         """The actions of a batch as environments take them; an error names the policy."""

@@ -32,9 +32,10 @@ from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import Rng, seeded
 from pastmaster.policies import NetworkPolicy, Policy, as_policy
 from pastmaster.solving import solve
+from pastmaster.tables import shown
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import CrossValues
-from pastmaster.values.given import listed_policies, not_a_task, several_tasks
+from pastmaster.values.given import listed_policies, listed_tasks, not_a_task
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent
@@ -122,7 +123,7 @@ def _own_policies(tasks: list[Task]) -> list[Policy]:
 
 
 def _checked_tasks(tasks: Any) -> list[Task]:
-    found = list(several_tasks(f"{CALLER}: tasks", tasks))
+    found = listed_tasks(f"{CALLER}: tasks", tasks)
     for i, task in enumerate(found):
         if not isinstance(task, Task):
             raise not_a_task(f"{CALLER}: tasks[{i}]", task)
@@ -167,7 +168,7 @@ def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str
     """What is asked for, and how the final search is to be done, from options of ``search_clusterings``."""
     if not isinstance(options, Mapping):
         raise InvalidInputError(
-            f"{CALLER}: clustering is {options!r}, must be options of search_clusterings, as a dict"
+            f"{CALLER}: clustering is {shown(options)}, must be options of search_clusterings, as a dict"
         )
     unknown = sorted(set(map(str, options)) - {*ASKED, *SEARCHED})
     if unknown:

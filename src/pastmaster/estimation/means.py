@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray
-from pastmaster.checks import whole
+from pastmaster.checks import LARGEST_SEED, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
@@ -22,6 +22,7 @@ from pastmaster.policies.policy import checked_policy
 from pastmaster.tables import one_line
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import cross_values
+from pastmaster.values.given import listed_policies, not_a_task
 
 
 class Estimate(NamedTuple):
@@ -70,10 +71,14 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
     >>> estimate_values(task, [[0, 0], [1, 1]], episodes=10, seed=0)
     Estimate(mean=array([1. , 1.75]), error=array([0., 0.]), episodes=20)
     """
+    if not isinstance(task, Task):
+        raise not_a_task("estimate_values: task", task)
     episodes = whole("estimate_values", "episodes", episodes, at_least=1)
+    seed = whole("estimate_values", "seed", seed, at_least=0, at_most=LARGEST_SEED)
     if task.horizon is None:
         raise InvalidInputError(f"estimate_values: {task} has no horizon, must have one: an episode may never end")
-    columns = [fitting_policy(policy, task, f"estimate_values: policies[{j}]") for j, policy in enumerate(policies)]
+    given = listed_policies("estimate_values: policies", policies)
+    columns = [fitting_policy(policy, task, f"estimate_values: policies[{j}]") for j, policy in enumerate(given)]
     mean, error = np.empty(len(columns)), np.zeros(len(columns))
     certain = [j for j, policy in enumerate(columns) if is_certain(task, policy)]
     mean[certain] = certain_values(task, [columns[j] for j in certain])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import called_as, chosen, is_number, within
+from pastmaster.checks import as_number, called_as, chosen, within
 from pastmaster.clustering import Clustering, Question
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
 from pastmaster.estimation.returns import Returns
-from pastmaster.tables import frame, html_table, one_line
+from pastmaster.tables import frame, html_table, one_line, shown
 from pastmaster.values import CrossValues, policy_distance
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ class CrossValueEstimate:
 
     def intervals(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """``low`` and ``high`` [N, M] at another confidence; with 1 - 0.05 / (N M) all entries hold at once, at 95%."""
-        if not (is_number(confidence) and 0.0 < confidence < 1.0):
+        if not 0.0 < as_number(confidence) < 1.0:
             place = "CrossValueEstimate.intervals: confidence"
-            raise InvalidInputError(f"{place} is {confidence!r}, must be a number between 0 and 1")
-        return entry_limits(self.returns, self.bounds, 1.0 - confidence)
+            raise InvalidInputError(f"{place} is {shown(confidence)}, must be a number between 0 and 1")
+        return entry_limits(self.returns, self.bounds, 1.0 - float(confidence))
 
     def gap(self, *, time_limit: float = 30.0) -> float:
         """How much cheaper than this clustering the best one can be at most, with ``confidence``.

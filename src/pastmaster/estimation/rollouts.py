@@ -21,14 +21,18 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray, sealed
+from pastmaster.checks import LARGEST_SEED, listed, whole
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
 from pastmaster.estimation.acting import Actors, Episode, LaneActions, is_plain, policy_edges
 from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, is_random
+from pastmaster.policies.policy import is_policy
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.guard import Watch, finite_reward, watched
 from pastmaster.tasks.simulated import simulated
+from pastmaster.values.given import listed_policies, not_a_task
 
 SINGLE_LANES = 32  # environments stepped one by one, side by side: enough that a policy acts on batches
 KEPT_NUMBERS = 2**22  # random numbers of a model's episodes that are kept at once
@@ -75,13 +79,31 @@ def episode_returns(
     >>> episode_returns(task, [TablePolicy([0, 0])], [EpisodeRange(0, first=0, count=2)], seed=7)
     [array([1., 1.])]
     """
+    seed, known, ranges = _checked(task, policies, ranges, seed)
     if task.horizon is None:
         raise InvalidInputError(f"episode_returns: {task} has no horizon, must have one: an episode may never end")
     episodes = [Episode(some.policy, some.first + k) for some in ranges for k in range(some.count)]
     totals = np.zeros(len(episodes))
     watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
-    watched(lambda: _Rollout(Actors(task, policies, seed), episodes, totals, watch).play(), watch)
+    watched(lambda: _Rollout(Actors(task, known, seed), episodes, totals, watch).play(), watch)
     return np.split(totals, np.cumsum([some.count for some in ranges])[:-1])
+
+
+def _checked(task: Any, policies: Any, ranges: Any, seed: Any) -> tuple[int, list[Policy], list[EpisodeRange]]:
+    """The arguments of ``episode_returns`` but the task, of types that fit."""
+    caller = "episode_returns"
+    if not isinstance(task, Task):
+        raise not_a_task(f"{caller}: task", task)
+    known, found = listed_policies(f"{caller}: policies", policies), listed(ranges, f"{caller}: ranges")
+    if wrong := [policy for policy in known if not is_policy(policy)]:
+        raise InvalidInputError(f"{caller}: policies holds {shown(wrong[0])}, must hold what as_policy returns")
+    for i, some in enumerate(found):
+        if not isinstance(some, EpisodeRange):
+            raise InvalidInputError(f"{caller}: ranges[{i}] is {shown(some)}, must be an EpisodeRange")
+        whole(caller, f"ranges[{i}].policy", some.policy, at_least=0, at_most=len(known) - 1)
+        for name in ("first", "count"):
+            whole(caller, f"ranges[{i}].{name}", getattr(some, name), at_least=0)
+    return whole(caller, "seed", seed, at_least=0, at_most=LARGEST_SEED), known, found
 
 
 class _Lane:

@@ -16,6 +16,7 @@ from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy
 from pastmaster.policies.convert import data_of
+from pastmaster.tables import shown
 from pastmaster.tasks import Task
 from pastmaster.tasks.identity import task_data
 
@@ -125,7 +126,7 @@ def _identity(tasks: list[Task], policies: list[Policy]) -> list[Any]:
     if None in columns:
         j = columns.index(None)
         why = "it cannot be told from others on disk: must be a table or a network"
-        raise _refused(f"policies[{j}] = {policies[j]!r}", why)
+        raise _refused(f"policies[{j}] = {shown(policies[j])}", why)
     return [found, columns]
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import Array
+from pastmaster.arrays import Array, as_array
+from pastmaster.checks import attribute, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.stack import NetworkStack
+from pastmaster.tables import shown
 
 
 def batch(observations: list[Any]) -> Any:
@@ -26,7 +28,10 @@ def by_part(observations: Any) -> Any:
         return {key: by_part([observation[key] for observation in observations]) for key in first}
     if isinstance(first, tuple):
         return tuple(by_part(list(part)) for part in zip(*observations, strict=True))
-    return np.asarray(observations)
+    array = as_array(observations, "act: observations", None)
+    if not array.ndim:
+        raise InvalidInputError(f"act: observations is {shown(observations)}, must be [n, ...]")
+    return array
 
 
 def actions_as_one(actions: list[Any]) -> Any:
@@ -46,13 +51,14 @@ def check_parts(policy: Any, observations: Any) -> None:
     """Refuse a network for observations that are no arrays."""
     if isinstance(observations, list) and isinstance(policy, NetworkPolicy):
         raise InvalidInputError(
-            f"act: observations are each a {type(observations[0]).__name__}, must be arrays: {policy!r} takes no others"
+            f"act: observations are each a {type(observations[0]).__name__}, must be arrays: {shown(policy)} takes no "
+            "others"
         )
 
 
 def is_random(policy: Any) -> bool:
     """Whether a policy draws its actions, by numbers that it is given."""
-    return bool(getattr(policy, "random", False))
+    return bool(attribute(policy, "random"))
 
 
 def action_of(policy: Any, observation: Any, rng: np.random.Generator) -> Any:
@@ -85,6 +91,7 @@ def stacked(policies: Sequence[Any]) -> NetworkStack | None:
     >>> stacked([left, right]).act(np.array([[[2.0]], [[2.0]]])).tolist()
     [[0], [1]]
     """
+    policies = listed(policies, "stacked: policies")
     stacks = [policy.stack for policy in policies if isinstance(policy, NetworkPolicy)]
     if not stacks or len(stacks) < len(policies):
         return None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
+from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_random
 from pastmaster.policies.network import NetworkPolicy
-from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy
+from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy, is_policy
 from pastmaster.policies.sb3_live import is_model, live_policy
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.tasks.spaces import described_space, discrete_size
 
 
@@ -31,7 +33,9 @@ def data_of(policy: Any) -> list[Any] | None:
 
 def is_array(policy: Any) -> bool:
     """Whether this is an array, or is taken for one: a list, a tuple, a DataFrame, a tensor."""
-    return isinstance(policy, np.ndarray | list | tuple) or (hasattr(policy, "__array__") and not callable(policy))
+    return isinstance(policy, np.ndarray | list | tuple) or (
+        attribute(policy, "__array__") is not None and not callable(policy)
+    )
 
 
 def as_policy(policy: Any, place: str) -> Policy:
@@ -65,22 +69,22 @@ def as_policy(policy: Any, place: str) -> Policy:
     if is_array(policy):
         return TablePolicy(policy, place=place)
     if not isinstance(policy, type):
-        if isinstance(policy, Policy):
-            return policy
+        if is_policy(policy):
+            return cast(Policy, policy)
         if is_model(policy):
             return live_policy(policy, caller=place)
         if callable(policy):
             return FunctionPolicy(policy)
     raise InvalidInputError(
-        f"{place} is {one_line(repr(policy))}, must be an array, an object with a method act, a Stable-Baselines3 "
+        f"{place} is {shown(policy)}, must be an array, an object with a method act, a Stable-Baselines3 "
         "model or a function"
     )
 
 
 def _check_no_path(policy: Any, place: str) -> None:
     if isinstance(policy, str | Path):
-        known = "" if Path(policy).exists() else ", and there is no such file"
-        raise InvalidInputError(f"{place} is {str(policy)!r}{known}, must be a policy: pass load_sb3(path)")
+        known = "" if os.path.exists(policy) else ", and there is no such file"
+        raise InvalidInputError(f"{place} is {shown(os.fspath(policy))}{known}, must be a policy: pass load_sb3(path)")
 
 
 def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any], place: str, task: str) -> None:
@@ -113,9 +117,9 @@ def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     """Any policy over states 0 .. S - 1 as actions [S] or probabilities [S, A]; others are asked in each."""
     _check_no_path(policy, place)
     table = is_array(policy) or isinstance(policy, TablePolicy)  # first: asking for a protocol takes long
-    if table or not (isinstance(policy, Policy) or is_model(policy) or callable(policy)):
+    if table or not (is_policy(policy) or is_model(policy) or callable(policy)):
         return checked_policy(policy, n_states, n_actions, place)
     made = as_policy(policy, place)
     if is_random(made):
-        raise InvalidInputError(f"{place} is {made!r}, which draws at random, must be its probabilities [S, A]")
+        raise InvalidInputError(f"{place} is {shown(made)}, which draws at random, must be its probabilities [S, A]")
     return checked_policy(made.act(np.arange(n_states)), n_states, n_actions, place)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import Array, sealed
-from pastmaster.checks import chosen, flag, is_finite, is_number, is_whole, whole, within
+from pastmaster.arrays import Array, as_array, sealed
+from pastmaster.checks import chosen, flag, is_finite, is_number, is_whole, listed, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import ACTIVATIONS
 from pastmaster.policies.stack import NetworkStack, Shape
+from pastmaster.tables import shown
 
 HEADS = ("argmax", "argmaxes", "clip", "tanh")
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
@@ -78,7 +79,7 @@ class NetworkPolicy:
         normalise: Mapping[str, Any] | None = None,
     ) -> None:
         caller = "NetworkPolicy"
-        arrays = [_checked_layer(caller, k, layer) for k, layer in enumerate(layers)]
+        arrays = [_checked_layer(caller, k, layer) for k, layer in enumerate(listed(layers, f"{caller}: layers"))]
         if not arrays:
             raise InvalidInputError(f"{caller}: layers is empty, must have at least one")
         sizes = [arrays[0][0].shape[1]]
@@ -92,7 +93,7 @@ class NetworkPolicy:
         limits = _checked_head(caller, head, sizes[-1], start, nvec, low, high)
         one_hot = flag(caller, "one_hot", one_hot)
         if one_hot and normalise is not None:
-            raise InvalidInputError(f"{caller}: one_hot is {one_hot!r}, must be False with normalise")
+            raise InvalidInputError(f"{caller}: one_hot is {shown(one_hot)}, must be False with normalise")
         shape = Shape(
             tuple(sizes), activation, head, one_hot, int(start), tuple(map(int, nvec)),
             () if limits is None else limits[0].shape,
@@ -108,12 +109,12 @@ class NetworkPolicy:
 
     def act(self, observations: Any) -> Array:
         """Actions [n, ...] for observations [n, ...]."""
-        actions: Array = self.stack.act(np.asarray(observations)[None])[0]
+        actions: Array = self.stack.act(as_array(observations, "act: observations", None)[None])[0]
         return actions
 
     def outputs(self, observations: Any) -> Array:
         """What the last layer gives [n, out], before the head: the logits or values of actions, or their mean."""
-        outputs: Array = self.stack.outputs(np.asarray(observations)[None])[0]
+        outputs: Array = self.stack.outputs(as_array(observations, "outputs: observations", None)[None])[0]
         return outputs
 
     def __repr__(self) -> str:
@@ -148,7 +149,7 @@ class NetworkPolicy:
         if not isinstance(sizes, list) or not 2 <= len(sizes) <= MOST_LAYERS + 1:
             raise InvalidInputError(f"{caller}: sizes must be a list of 2 to {MOST_LAYERS + 1} numbers")
         sizes = [whole(caller, f"sizes[{k}]", size, at_least=1) for k, size in enumerate(sizes)]
-        flat = np.asarray(weights)
+        flat = as_array(weights, f"{caller}: weights", None)
         wanted = sum((m + 1) * d for m, d in pairwise(sizes))
         if flat.dtype != np.float32 or flat.shape != (wanted,) or wanted > MOST_WEIGHTS:
             raise InvalidInputError(
@@ -191,20 +192,20 @@ def _normal(normalise: Mapping[str, Any]) -> list[Array]:
 
 def _numbers(caller: str, name: str, values: Any, size: int) -> Array:
     """Numbers as an array of ``size`` entries in any shape."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = np.empty(0)
-    if array.dtype.kind not in "iuf" or array.size != size:
-        raise InvalidInputError(f"{caller}: {name} must hold {size} numbers")
+    array = np.empty(0) if values is None else as_array(values, f"{caller}: {name}", "iuf")
+    if array.size != size:
+        raise InvalidInputError(f"{caller}: {name} must hold {size} numbers, not {array.size}")
     return array
 
 
 def _checked_layer(caller: str, k: int, layer: Any) -> tuple[Array, Array]:
-    try:
-        weights, biases = (np.ascontiguousarray(part, np.float32) for part in layer)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{caller}: layers[{k}] must be weights [out, in] and biases [out]: {error}") from None
+    parts = listed(layer, f"{caller}: layers[{k}]", "weights [out, in] and biases [out]", most=2)
+    if len(parts) != 2:
+        raise InvalidInputError(f"{caller}: layers[{k}] must be weights [out, in] and biases [out]")
+    with np.errstate(over="ignore"):
+        weights, biases = (
+            np.ascontiguousarray(as_array(part, f"{caller}: layers[{k}]", "iuf"), np.float32) for part in parts
+        )
     if weights.ndim != 2 or 0 in weights.shape or biases.shape != weights.shape[:1]:
         raise InvalidInputError(
             f"{caller}: layers[{k}] has shapes {weights.shape} and {biases.shape}, must be [out, in] and [out]"
@@ -220,13 +221,15 @@ def _checked_head(
     """The limits of a Box head, None of the others; errors where an argument does not fit the head."""
     chosen(caller, "head", head, HEADS)
     if not is_whole(start) or (start != 0 and head != "argmax"):
-        raise InvalidInputError(f"{caller}: start is {start!r}, must be a whole number, and 0 unless head is 'argmax'")
+        raise InvalidInputError(
+            f"{caller}: start is {shown(start)}, must be a whole number, and 0 unless head is 'argmax'"
+        )
     if not isinstance(nvec, Sequence) or isinstance(nvec, str):
-        raise InvalidInputError(f"{caller}: nvec is {nvec!r}, must be a list")
+        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must be a list")
     if head != "argmaxes" and len(nvec):
-        raise InvalidInputError(f"{caller}: nvec is {nvec!r}, must be empty unless head is 'argmaxes'")
+        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must be empty unless head is 'argmaxes'")
     if head == "argmaxes" and sum(whole(caller, "nvec", n, at_least=1) for n in nvec) != outputs:
-        raise InvalidInputError(f"{caller}: nvec is {nvec!r}, must sum to the {outputs} outputs")
+        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must sum to the {outputs} outputs")
     if head in ("argmax", "argmaxes"):
         if low is not None or high is not None:
             raise InvalidInputError(f"{caller}: low and high are given, must be None for head {head!r}")

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, reach_of, sealed
-from pastmaster.checks import flag
+from pastmaster.checks import attribute, flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
 
 
@@ -36,6 +37,11 @@ class Policy(Protocol):
 
     def act(self, observations: Any, /) -> Any:
         """The actions to take."""
+
+
+def is_policy(policy: Any) -> bool:
+    """Whether this has a method ``act``; unlike ``isinstance``, whatever its attributes raise."""
+    return callable(attribute(policy, "act"))
 
 
 class TablePolicy:
@@ -96,7 +102,7 @@ class TablePolicy:
         if self.reach is None:
             actions = self.table[states].astype(np.int64)
             return actions
-        drawn = np.asarray(uniforms)
+        drawn = np.empty(()) if uniforms is None else as_array(uniforms, "TablePolicy.act: uniforms", None)
         if drawn.shape != states.shape or drawn.dtype.kind != "f":
             raise InvalidInputError(
                 f"TablePolicy.act: uniforms have shape {drawn.shape}, must be {states.shape}: one number to each draw"
@@ -130,13 +136,13 @@ class FunctionPolicy:
 
     def __init__(self, function: Callable[[Any], Any], batched: bool = False) -> None:
         if not callable(function):
-            raise InvalidInputError(f"FunctionPolicy: function is {function!r}, must be callable")
+            raise InvalidInputError(f"FunctionPolicy: function is {shown(function)}, must be callable")
         self.function, self.batched = function, flag("FunctionPolicy", "batched", batched)
 
     def act(self, observations: Any) -> Any:
         """The function's actions [n, ...]; a list where they are dicts or tuples of unlike parts."""
         if not self.batched:
-            return actions_as_one([self.function(observation) for observation in observations])
+            return actions_as_one([self.function(observation) for observation in self._each(observations)])
         given = self.function(observations)
         actions = actions_as_one(given) if isinstance(given, list) else np.asarray(given)
         shape = (len(actions),) if isinstance(actions, list) else actions.shape
@@ -146,6 +152,11 @@ class FunctionPolicy:
                 f"must be [{len(observations)}, ...]"
             )
         return actions
+
+    def _each(self, observations: Any) -> Any:
+        """Observations, of which there are not endlessly many."""
+        ours = isinstance(observations, list) or (isinstance(observations, np.ndarray) and observations.ndim)
+        return observations if ours else listed(observations, "FunctionPolicy.act: observations")
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -165,12 +176,14 @@ def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions
         wrong = ~((probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= PROBABILITY_TOLERANCE))
         if wrong.any():
             s = int(np.argmax(wrong))
-            raise InvalidInputError(f"{place}[{s}] is {probabilities[s].tolist()}, must be probabilities that sum to 1")
+            raise InvalidInputError(
+                f"{place}[{s}] is {shown(probabilities[s].tolist())}, must be probabilities that sum to 1"
+            )
         return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
     if not array.ndim:
         raise InvalidInputError(
-            f"{place} is {array}, a number, must be [{n_states}] integer actions or [{n_states}, {n_actions}] "
-            "probabilities: if the list is one policy, pass [policy]"
+            f"{place} is {one_line(str(array))}, a number, must be [{n_states}] integer actions or "
+            f"[{n_states}, {n_actions}] probabilities: if the list is one policy, pass [policy]"
         )
     raise InvalidInputError(
         f"{place} has shape {array.shape} and dtype {array.dtype}, "

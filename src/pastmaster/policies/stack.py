@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import Array
+from pastmaster.arrays import Array, as_array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies._kernels import affine
 from pastmaster.policies.activations import ACTIVATIONS
@@ -64,14 +64,14 @@ class NetworkStack:
 
     def act(self, observations: Any) -> Array:
         """Actions [P, n, ...] for observations [P, n, ...], network p on row p."""
-        x = np.asarray(observations)
+        return self._head(self.outputs(observations))
+
+    def outputs(self, observations: Any) -> Array:
+        """What the last layer gives [P, n, out], before the head, for observations [P, n, ...]."""
+        x = as_array(observations, "act: observations", None)
         if x.ndim < 2 or len(x) != len(self):
             raise InvalidInputError(f"act: observations have shape {x.shape}, must be [{len(self)}, n, ...]")
-        return self._head(self.outputs(x))
-
-    def outputs(self, observations: Array) -> Array:
-        """What the last layer gives [P, n, out], before the head."""
-        x = self._first(observations)
+        x = self._first(x)
         activation = ACTIVATIONS[self.shape.activation]
         for weights, biases in zip(self.weights[1:], self.biases[1:], strict=True):
             x = _layer(activation(x), weights, biases)

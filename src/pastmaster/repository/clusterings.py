@@ -21,7 +21,7 @@ from pastmaster.repository.names import distinct_names, policy_records, task_rec
 from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
 from pastmaster.repository.worth import distinct_policies, matrix
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 from pastmaster.values import policy_distance
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
@@ -229,7 +229,7 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
     ``n_tasks`` tasks that are all alike are clustered with them, if given.
     """
     if not isinstance(options, Mapping | None):
-        raise InvalidInputError(f"{caller}: clustering is {options!r}, must be a mapping of options")
+        raise InvalidInputError(f"{caller}: clustering is {shown(options)}, must be a mapping of options")
     given = dict(options or {})
     method = METHODS[chosen(caller, "clustering's method", given.get("method", "search"), METHODS)]
     parameters = signature(method).parameters
@@ -238,7 +238,7 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
     if unknown := sorted(set(map(str, given)) - set(allowed)):
         hint = guess(unknown[0], allowed)
         wanted = f"must hold some of {', '.join(allowed)}"
-        raise InvalidInputError(f"{caller}: clustering holds {unknown[0]!r}{hint}, {wanted}")
+        raise InvalidInputError(f"{caller}: clustering holds {shown(unknown[0])}{hint}, {wanted}")
     if not given or n_tasks is None:
         return given
     quick = {key: value for key, value in given.items() if key not in (*UNRECORDED, "method", "certify")}

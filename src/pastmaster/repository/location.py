@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from pastmaster import tables
 from pastmaster.errors import InvalidInputError, RepositoryError
 
 BUSY_SECONDS = 60
@@ -25,7 +26,9 @@ SERVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 def parse(url_or_path: Any) -> sa.URL:
     """The address of a database, from a path or a URL."""
     if not isinstance(url_or_path, str | os.PathLike) or not os.fspath(url_or_path):
-        raise InvalidInputError(f"Repository: url_or_path is {url_or_path!r}, must be a path, or a URL of PostgreSQL")
+        raise InvalidInputError(
+            f"Repository: url_or_path is {tables.shown(url_or_path)}, must be a path, or a URL of PostgreSQL"
+        )
     text = os.fspath(url_or_path)
     if "://" not in text:
         return sa.URL.create("sqlite", database=text)

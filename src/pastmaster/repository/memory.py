@@ -13,6 +13,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.repository import records, rows
 from pastmaster.repository.database import Database
 from pastmaster.repository.worth import Valued
+from pastmaster.tables import shown
 from pastmaster.tasks.tabular import ARRAYS
 
 MOST_BYTES = 2**31  # of arrays kept of one kind; what comes after is read anew each time
@@ -102,7 +103,7 @@ class Lazy(Sequence[Item]):
         n = len(self.ids)
         if not (is_whole(index) and -n <= index < n):
             there = f"in 0..{n - 1}: a place in the list, not an id" if n else "a place in the list, which is empty"
-            raise NoItemError(f"{self.name}: index is {index!r}, must be {there}")
+            raise NoItemError(f"{self.name}: index is {shown(index)}, must be {there}")
         return self._read([self.ids[index]])[0]
 
     def __iter__(self) -> Iterator[Item]:

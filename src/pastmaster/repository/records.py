@@ -21,7 +21,7 @@ from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.rows import Row
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks import GymTask, Task
 from pastmaster.tasks.tabular import model_arrays, task_from_arrays
 from pastmaster.values import Bounds
@@ -214,7 +214,9 @@ def called(caller: str, name: Any, source: Any) -> dict[str, str]:
     for key, value, kinds in (("name", name, str), ("source", source, str | os.PathLike)):
         if value is not None and not (isinstance(value, kinds) and 0 < len(str(value)) <= LONGEST_NAME):
             wanted = "a text" if key == "name" else "a path"
-            raise InvalidInputError(f"{caller}: {key} is {value!r}, must be {wanted} of 1 to {LONGEST_NAME} letters")
+            raise InvalidInputError(
+                f"{caller}: {key} is {shown(value)}, must be {wanted} of 1 to {LONGEST_NAME} letters"
+            )
     name = Path(source).name if name is None and source is not None else name
     given = {"name": name, "source": None if source is None else str(source)}
     return {key: plain(text, f"{caller}: {key}") for key, text in given.items() if text is not None}
@@ -283,10 +285,10 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
     if isinstance(value, str) and (
         "\0" in value or (not value.isascii() and value.encode("utf-8", "ignore").decode() != value)
     ):
-        raise InvalidInputError(f"{place} is {value!r}, must be text that every database can hold")
+        raise InvalidInputError(f"{place} is {shown(value)}, must be text that every database can hold")
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise InvalidInputError(f"{place} is {value!r}, must be a plain number, text, list or mapping")
+    raise InvalidInputError(f"{place} is {shown(value)}, must be a plain number, text, list or mapping")
 
 
 def _digest(settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:

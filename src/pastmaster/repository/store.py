@@ -32,7 +32,7 @@ from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import TransferRun
-from pastmaster.tables import WIDEST, one_line
+from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import Task
 from pastmaster.values import Bounds, CrossValues
 from pastmaster.values.given import not_a_task
@@ -128,7 +128,7 @@ class Repository:
             If the task is of another family, or the policy does not fit the task or cannot be stored.
         """
         if not isinstance(run, TransferRun | None):
-            raise InvalidInputError(f"Repository.add: run is {run!r}, must be what transfer returned")
+            raise InvalidInputError(f"Repository.add: run is {shown(run)}, must be what transfer returned")
         addition = Addition(
             self._contents, task, policy, provenance, evaluation_episodes, name=name, source=source
         )  # fmt: skip
@@ -380,5 +380,5 @@ def _id(caller: str, number: Any) -> int:
 def _folder(caller: str, folder: Any) -> Path:
     """A path as a person gives it."""
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise InvalidInputError(f"{caller}: folder is {folder!r}, must be the path of a folder")
+        raise InvalidInputError(f"{caller}: folder is {shown(folder)}, must be the path of a folder")
     return Path(folder)

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from pastmaster import formerly
 from pastmaster.arrays import Array
+from pastmaster.checks import chosen, plain, text
 from pastmaster.clustering import Chain
 from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.parallel import digest
@@ -109,10 +110,14 @@ class Stream:
     def __init__(
         self, contents: Contents, name: str, settings: Mapping[str, Any], fresh: Mapping[str, Any] | None = None
     ) -> None:
-        self._contents, self.name = contents, name
-        stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+        self._contents, self.name = contents, text("Repository.stream", "name", name)
+        given = settings if isinstance(settings, dict) else plain("Repository.stream", "settings", settings)
+        stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in given.items()}
+        stored, fresh = (
+            plain("Repository.stream", what, part) for what, part in (("settings", stored), ("fresh", fresh or {}))
+        )
         self._id, self.settings = contents.database.write(
-            lambda connection: _find_or_begin(connection, name, stored, dict(fresh or {}))
+            lambda connection: _find_or_begin(connection, name, stored, fresh)
         )
 
     def __repr__(self) -> str:
@@ -137,6 +142,7 @@ class Stream:
 
     def sources(self, which: Sources) -> dict[int, Stored]:
         """Source policies by id: those the latest clustering keeps, all of record, or none."""
+        chosen("Stream.sources", "which", which, ("clusters", "all", "none"))
 
         def read(connection: sa.Connection) -> dict[int, Stored]:
             ids: list[int] = []

@@ -132,7 +132,8 @@ class PlainEpisodes:
             if share:
                 self.update_likelihood(likelihood, observation, action)
             try:
-                following, reward, terminated, truncated, _ = self.env.step(action)
+                following, reward, ended, cut, _ = self.env.step(action)
+                terminated, truncated = bool(ended), bool(cut)
                 total += discount * float(reward)
                 plain += float(reward)
             except Exception as error:

@@ -18,6 +18,7 @@ from pastmaster.reuse.problem import Environment, Problem
 from pastmaster.reuse.run import TransferRun
 from pastmaster.reuse.trial import DECLARED, OF_TASK, RUNNING, OnViolation, Plan, run_trial
 from pastmaster.reuse.trials import saved_trials
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.values import Bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
@@ -138,7 +139,7 @@ def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
         if bounds != RUNNING or problem.tabular:
             wanted = "" if problem.tabular else ", 'running'"
             raise InvalidInputError(
-                f"transfer: bounds is {bounds!r}, must be (lower, upper){wanted} or None, for those of the task"
+                f"transfer: bounds is {shown(bounds)}, must be (lower, upper){wanted} or None, for those of the task"
             )
         return UNIT, RUNNING
     if bounds is not None:
@@ -154,7 +155,7 @@ def _chosen_backend(plan: Plan, fresh: Any, trials: int, n_jobs: int, backend: s
     if parallel.checked_backend(backend, "transfer") is None and not (alone or plan.compiles(fresh)):
         backend = "loky"  # Python holds the GIL
     if plan.problem.shared_environment and trials > 1 and not (alone and backend in (None, "threads")):
-        wrong = f"n_jobs is {n_jobs}, must be 1" if not alone else f"backend is {backend!r}, must be None"
+        wrong = f"n_jobs is {n_jobs}, must be 1" if not alone else f"backend is {shown(backend)}, must be None"
         raise InvalidInputError(
             f"transfer: {wrong} for an environment that all trials share; pass its id or a function that makes it"
         )

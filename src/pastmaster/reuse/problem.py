@@ -10,17 +10,17 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import BoolArray, sealed
-from pastmaster.checks import optional_whole, whole, within
+from pastmaster.checks import as_number, attribute, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError, PastmasterError, TaskError
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.defaults import default_learner
 from pastmaster.reuse.fixed_policy import FixedPolicy
-from pastmaster.reuse.protocols import LearnerSettings, Space, learns_from_every
+from pastmaster.reuse.protocols import Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.sb3_learner import SB3Learning, fitting
 from pastmaster.reuse.sources import fitted, named_sources, of_space, source_arrays
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks import Task
 from pastmaster.tasks.guard import Watch
 from pastmaster.tasks.gym_task import GymTask
@@ -47,9 +47,9 @@ class Problem:
             raise _no_task(task)
         self.names, given = named_sources(sources)
         horizon = optional_whole("transfer", "horizon", horizon)
-        if settings is not None and (isinstance(settings, type) or not isinstance(settings, LearnerSettings)):
+        if settings is not None and (isinstance(settings, type) or not callable(attribute(settings, "start"))):
             raise InvalidInputError(
-                f"transfer: learner is {one_line(repr(settings))}, must be a QLearning(), an SB3Learning(...), for a "
+                f"transfer: learner is {shown(settings)}, must be a QLearning(), an SB3Learning(...), for a "
                 "policy FixedPolicy(policy), or an object with a method start"
             )
         self.task, self.share = task, share
@@ -146,7 +146,7 @@ class Problem:
             return self.task()
         except Exception as error:  # of whatever kind: it is the function's
             raise InvalidInputError(
-                f"transfer: task is {one_line(repr(self.task))}, which raised {error!r}, must make an environment "
+                f"transfer: task is {shown(self.task)}, which raised {shown(error)}, must make an environment "
                 "when it is called without arguments"
             ) from error
 
@@ -166,12 +166,12 @@ class Problem:
         if call == "step" and not of_space(action, self.actions):
             arm_name = "learner" if arm == len(self.sources) else f"sources[{arm}]"
             raise InvalidInputError(
-                f"transfer: {arm_name} gives the action {one_line(repr(action))}, must be of "
-                f"{described_space(self.actions)}: {call} raised {error!r}"
+                f"transfer: {arm_name} gives the action {shown(action)}, must be of "
+                f"{described_space(self.actions)}: {call} raised {shown(error)}"
             ) from error
         if isinstance(error, PastmasterError):
             raise error
-        raise TaskError(f"{one_line(str(self.task))}: {call} raised {error!r}") from error
+        raise TaskError(f"{one_line(str(self.task))}: {call} raised {shown(error)}") from error
 
     def leave(self, env: gym.Env[Any, Any]) -> None:
         """Close an environment that was made here."""
@@ -182,7 +182,7 @@ class Problem:
         place = f"transfer: sources[{i}]"
         policy = fitted(source, self.observations, self.actions, place)
         if self.share and not isinstance(policy, np.ndarray) and is_random(policy):
-            raise InvalidInputError(f"{place} is {policy!r}, must not draw at random with share=True")
+            raise InvalidInputError(f"{place} is {shown(policy)}, must not draw at random with share=True")
         return policy
 
     @property
@@ -212,15 +212,15 @@ class Problem:
 def _no_task(task: Any) -> InvalidInputError:
     kind = ", a class" if isinstance(task, type) else ""
     return InvalidInputError(
-        f"transfer: task is {one_line(repr(task))}{kind}, must be a TabularMDP, a GymTask, or a Gymnasium environment, "
+        f"transfer: task is {shown(task)}{kind}, must be a TabularMDP, a GymTask, or a Gymnasium environment, "
         "its id, or a function that makes one"
     )
 
 
 def _agreed(name: str, given: Any, own: Any) -> Any:
     """The task's own gamma or horizon, where it has one; another one is refused."""
-    if own is not None and given is not None and given != own:
-        raise InvalidInputError(f"transfer: {name} is {given}, but the task has its own, {own}: leave it out")
+    if own is not None and given is not None and as_number(given) != own:
+        raise InvalidInputError(f"transfer: {name} is {shown(given)}, but the task has its own, {own}: leave it out")
     return given if own is None else own
 
 

@@ -16,11 +16,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray, IntArray, sealed
-from pastmaster.checks import chosen, is_finite, is_number, within
+from pastmaster.arrays import FloatArray, IntArray, as_floats, sealed
+from pastmaster.checks import as_index, as_number, as_real, chosen, flag, is_finite, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.protocols import Space
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks.spaces import discrete_size
 
 LearnFrom = Literal["own", "every"]
@@ -49,8 +49,8 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
 
     def __post_init__(self) -> None:
         within("decay", "first", self.first, 0.0, 1.0)
-        if not (is_number(self.half) and self.half > 0):
-            raise InvalidInputError(f"decay: half is {self.half!r}, must be a number above 0")
+        if not as_real(self.half) > 0:
+            raise InvalidInputError(f"decay: half is {shown(self.half)}, must be a number above 0")
 
     def __call__(self, n: int) -> float:
         return self.first / (1.0 + n / self.half)
@@ -84,8 +84,10 @@ class QLearning:
 
     def __post_init__(self) -> None:
         chosen("QLearning", "learn_from", self.learn_from, get_args(LearnFrom))
-        if not (is_number(self.initial) and is_finite(self.initial) and abs(self.initial) <= 1e300):
-            raise InvalidInputError(f"QLearning: initial is {self.initial!r}, must be a finite number, at most 1e300")
+        if not abs(as_number(self.initial)) <= 1e300:
+            raise InvalidInputError(
+                f"QLearning: initial is {shown(self.initial)}, must be a finite number, at most 1e300"
+            )
         _ = self.steps, self.epsilons  # a schedule that cannot be tabulated is refused here
 
     @cached_property
@@ -120,14 +122,14 @@ class QLearning:
 
 def tabulated(name: str, schedule: Schedule) -> FloatArray:
     """A schedule as an array whose last entry stays."""
+    refused = f"QLearning: {name} is {shown(schedule)}, must be numbers in 0 .. 1"
     try:
         values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
-        table = np.atleast_1d(np.asarray(values))
-        table = table.astype(np.float64) if table.dtype.kind in "iuf" else np.empty(0)
-    except (TypeError, ValueError, ArithmeticError):
-        table = np.empty(0)
+        table = np.atleast_1d(as_floats(values, f"QLearning: {name}"))
+    except Exception as error:  # of whatever kind: it is the schedule's
+        raise InvalidInputError(refused) from error
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
-        raise InvalidInputError(f"QLearning: {name} is {one_line(repr(schedule))}, must be numbers in 0 .. 1")
+        raise InvalidInputError(refused)
     return sealed(table)
 
 
@@ -157,10 +159,20 @@ class QLearner:
         states, actions = self.Q.shape
         return f"QLearner({states} states, {actions} actions, {int(self.own_episodes[0]):,} episodes of its own)"
 
+    def _row(self, state: Any) -> list[float]:
+        """The values of all actions in a state."""
+        return self.Q[self._index("state", state, len(self.Q))].tolist()  # type: ignore[no-any-return]
+
+    def _index(self, name: str, value: Any, size: int) -> int:
+        index = as_index(value, size)
+        if index < 0:
+            raise InvalidInputError(f"QLearner: {name} is {shown(value)}, must be a whole number in 0..{size - 1}")
+        return index
+
     def act(self, state: int, epsilon: float | None = None) -> int:
         """An epsilon-greedy action, drawn by one uniform number."""
-        epsilon = self.epsilon if epsilon is None else epsilon
-        row, u = self.Q[state].tolist(), self.rng.random()
+        epsilon = self.epsilon if epsilon is None else within("QLearner.act", "epsilon", epsilon, 0.0, 1.0)
+        row, u = self._row(state), self.rng.random()
         if u < epsilon:
             return min(int(u / epsilon * len(row)), len(row) - 1)
         best = max(row)
@@ -169,21 +181,27 @@ class QLearner:
 
     def likelihood(self, state: int, action: int) -> float:
         """How likely ``act`` is to take the action."""
-        row = self.Q[state].tolist()
+        row = self._row(state)
+        action = self._index("action", action, len(row))
         best = max(row)
         greedy = (1.0 - self.epsilon) / row.count(best) if row[action] == best else 0.0
         return self.epsilon / len(row) + greedy
 
     def learn(self, state: int, action: int, reward: float, next_observation: int, terminated: bool) -> None:
         """One update of Q."""
-        target = reward if terminated else reward + self.gamma * max(self.Q[next_observation].tolist())
+        place = self._index("state", state, len(self.Q)), self._index("action", action, self.Q.shape[1])
+        if not is_finite(reward):
+            raise InvalidInputError(f"QLearner.learn: reward is {shown(reward)}, must be a finite number")
+        target = float(reward)
+        if not flag("QLearner.learn", "terminated", terminated):
+            target += self.gamma * max(self._row(next_observation))
         if len(self.steps) > 1:
-            step = float(self.steps[min(self.visits[state, action], len(self.steps) - 1)])
-            self.visits[state, action] += 1
+            step = float(self.steps[min(self.visits[place], len(self.steps) - 1)])
+            self.visits[place] += 1
         else:
             step = float(self.steps[0])
-        old = float(self.Q[state, action])
-        self.Q[state, action] = old + step * (target - old)
+        old = float(self.Q[place])
+        self.Q[place] = old + step * (target - old)
 
     def unlearn(self, changes: list[tuple[int, int, float]]) -> None:
         """Take back updates, given as (state, action, Q before)."""

@@ -17,7 +17,7 @@ from pastmaster.reuse.drawing import draw_curves, draw_run
 from pastmaster.reuse.protocols import adapted, policy_to_keep
 from pastmaster.reuse.sources import LEARNER, numbered
 from pastmaster.reuse.windows import windows
-from pastmaster.tables import WIDEST, counted, frame, html_table, one_line
+from pastmaster.tables import WIDEST, counted, frame, html_table, one_line, shown
 from pastmaster.values import Bounds
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
     >>> figure = plot_curves({"Q-learning alone": run}, optimum=1.0)
     """
     if not isinstance(runs, Mapping) or not all(isinstance(run, TransferRun) for run in runs.values()):
-        raise InvalidInputError(f"plot_curves: runs is {one_line(repr(runs))}, must be a dict of names and runs")
+        raise InvalidInputError(f"plot_curves: runs is {shown(runs)}, must be a dict of names and runs")
     if not runs:
         raise InvalidInputError("plot_curves: runs is empty, must hold at least one TransferRun")
     optimum = _checked_optimum("plot_curves", optimum)
@@ -291,7 +291,7 @@ def plot_curves(runs: Mapping[str, TransferRun], optimum: float | None = None) -
 
 def _checked_optimum(caller: str, optimum: Any) -> float | None:
     if optimum is not None and not (is_number(optimum) and is_finite(optimum)):
-        raise InvalidInputError(f"{caller}: optimum is {one_line(repr(optimum))}, must be a finite number or None")
+        raise InvalidInputError(f"{caller}: optimum is {shown(optimum)}, must be a finite number or None")
     return None if optimum is None else float(optimum)
 
 

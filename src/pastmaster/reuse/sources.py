@@ -16,16 +16,16 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, sealed
-from pastmaster.checks import is_number
+from pastmaster.checks import as_index, as_name, attribute, is_number, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import FunctionPolicy, Policy, TablePolicy, as_policy
 from pastmaster.policies.batch import action_of
 from pastmaster.policies.convert import is_array
-from pastmaster.policies.policy import checked_policy
+from pastmaster.policies.policy import checked_policy, is_policy
 from pastmaster.reuse._episode_kernels import Sources
 from pastmaster.reuse._selector_kernels import draw
 from pastmaster.solving import Solution
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 
@@ -37,17 +37,21 @@ def named_sources(sources: Any) -> tuple[list[str], list[Any]]:
     """Names, all different, and policies, in the order given; an error where this is no list or mapping of them."""
     caller = "transfer: sources is"
     if isinstance(sources, Mapping):
-        return _distinct([str(name) for name in sources]), list(sources.values())
+        names, given = (
+            listed(part, "transfer: sources", "a dict of policies") for part in (iter(sources), sources.values())
+        )
+        return _distinct([as_name(name, "transfer: sources") for name in names]), given
     if isinstance(sources, str | Path) or not isinstance(sources, Iterable):
-        raise InvalidInputError(f"{caller} {one_line(repr(sources))}, must be a list of policies: pass [policy]")
-    if hasattr(sources, "__array__") and not isinstance(sources, np.ndarray):
+        raise InvalidInputError(f"{caller} {shown(sources)}, must be a list of policies: pass [policy]")
+    if attribute(sources, "__array__") is not None and not isinstance(sources, np.ndarray):
         raise InvalidInputError(f"{caller} a {type(sources).__name__}, must be a list of policies: pass [table]")
-    policies = list(sources)
+    policies = listed(sources, "transfer: sources", "a list of policies")
     if policies and all(is_number(policy) for policy in policies):
         if isinstance(sources, np.ndarray):
             raise InvalidInputError(f"{caller} an array [S], one policy, must be a list: pass [policy]")
         raise InvalidInputError(
-            f"transfer: sources[0] is {policies[0]!r}, a number, must be a policy: if sources is one, pass [policy]"
+            f"transfer: sources[0] is {shown(policies[0])}, a number, must be a policy: if sources is one, pass "
+            "[policy]"
         )
     return _distinct([_own_name(policy) for policy in policies]), policies
 
@@ -68,7 +72,7 @@ def numbered(n: int) -> list[str]:
 
 def _own_name(policy: Any) -> str:
     """What a policy says that it is called, or a function; empty if it does not."""
-    name = getattr(policy, "name", None) or getattr(policy, "__name__", None)
+    name = attribute(policy, "name") or attribute(policy, "__name__")
     return name if isinstance(name, str) and name != "<lambda>" else ""
 
 
@@ -84,7 +88,7 @@ def fitted(given: Any, observations: Space, actions: Space, place: str) -> Any:
             )
         return checked_policy(table, n_states, n_actions, place)
     policy = as_source(given, place)
-    if isinstance(policy, Policy):
+    if is_policy(policy):
         _check_acts(policy, observations, actions, place)
     return policy
 
@@ -97,12 +101,13 @@ def _check_acts(policy: Policy, observations: Space, actions: Space, place: str)
         action = action_of(policy, space.sample(), np.random.default_rng(0))
     except Exception as error:  # of whatever kind: it is the policy's
         raise InvalidInputError(
-            f"{place} is {policy!r}, which cannot act on {described_space(observations)}, must be a policy for this "
-            f"task: {error}"
+            f"{place} is {shown(policy)}, which cannot act on {described_space(observations)}, must be a policy for "
+            f"this task: {shown(error)}"
         ) from error
     if not of_space(action, actions):
         raise InvalidInputError(
-            f"{place} is {policy!r}, which gives the action {action}, must be a policy for {described_space(actions)}"
+            f"{place} is {shown(policy)}, which gives the action {shown(action)}, must be a policy for "
+            f"{described_space(actions)}"
         )
 
 
@@ -126,7 +131,7 @@ def acting(source: Any, rng: np.random.Generator, place: str) -> Callable[[Any],
     """
     if isinstance(source, np.ndarray):
         return partial(_looked_up, source) if source.ndim == 1 else partial(_drawn, source, rng)
-    own = isinstance(source, Policy)  # it may be callable besides
+    own = is_policy(source)  # it may be callable besides
     return partial(_asked, partial(action_of, source, rng=rng) if own else source, place)
 
 
@@ -135,16 +140,24 @@ def _asked(act: Callable[[Any], Any], place: str, observation: Any) -> Any:
         return act(observation)
     except Exception as error:  # of whatever kind: it is the policy's
         raise InvalidInputError(
-            f"{place} raised {error!r} on the observation {one_line(repr(observation))}, must give its action"
+            f"{place} raised {shown(error)} on the observation {shown(observation)}, must give its action"
         ) from error
 
 
 def _looked_up(actions: Array, state: Any) -> int:
-    return int(actions[state])
+    return int(actions[checked_state(state, len(actions))])
 
 
 def _drawn(chances: Array, rng: np.random.Generator, state: Any) -> int:
-    return int(draw(chances[state], rng.random()))
+    return int(draw(chances[checked_state(state, len(chances))], rng.random()))
+
+
+def checked_state(state: Any, n_states: int) -> int:
+    """A state that a table can be asked for."""
+    index = as_index(state, n_states)
+    if index < 0:
+        raise InvalidInputError(f"act: the observation is {shown(state)}, must be a state in 0..{n_states - 1}")
+    return index
 
 
 def source_arrays(sources: list[Array], task: TabularMDP) -> Sources:

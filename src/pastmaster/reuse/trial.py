@@ -20,7 +20,7 @@ from pastmaster.reuse.regret_balancing import RegretBalancing
 from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.tsallis_inf import TsallisINF
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.tasks.guard import Watch, watched
 from pastmaster.values import Bounds
 from pastmaster.values.bounds import checked_bounds
@@ -61,18 +61,18 @@ class Plan:
         if isinstance(self.selector, str):
             if self.selector not in SELECTORS:
                 raise InvalidInputError(
-                    f"transfer: selector is {self.selector!r}, must be one of {', '.join(SELECTORS)}, "
+                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(SELECTORS)}, "
                     "or a function that makes one"
                 )
             if self.bounds is None and SELECTORS[self.selector].bounded:
                 raise InvalidInputError(
-                    f"transfer: bounds is None, must be (lower, upper) for {self.selector!r}: return_bounds(tasks) of "
-                    "the family"
+                    f"transfer: bounds is None, must be (lower, upper) for {shown(self.selector)}: "
+                    "return_bounds(tasks) of the family"
                 )
         elif not callable(self.selector) or isinstance(self.selector, Selector):
             raise InvalidInputError(
-                f"transfer: selector is {self.selector!r}, must be a name or be called as {CALL}: each trial starts "
-                "its own"
+                f"transfer: selector is {shown(self.selector)}, must be a name or be called as {CALL}: each trial "
+                "starts its own"
             )
 
     def make(self, episodes: int, bounds: Bounds | None, rng: np.random.Generator) -> Any:
@@ -83,7 +83,7 @@ class Plan:
             raise InvalidInputError(f"transfer: selector cannot be called as {CALL}: {error}") from error
         if not isinstance(made, SelectorProtocol):
             raise InvalidInputError(
-                f"transfer: selector makes {one_line(repr(made))}, must make an object with methods ask and tell"
+                f"transfer: selector makes {shown(made)}, must make an object with methods ask and tell"
             )
         if adapted(made).mixes:
             if not isinstance(self.problem.settings, QLearning):

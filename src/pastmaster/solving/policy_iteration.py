@@ -27,7 +27,7 @@ from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.solving import _iteration_kernels as kernels
-from pastmaster.tables import frame, html_table, one_line
+from pastmaster.tables import frame, html_table, one_line, shown
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.tabular import TabularMDP
 
@@ -128,7 +128,7 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
             remedy = ": pass TabularMDP.from_gymnasium(env, gamma)"
         raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP{remedy}")
     if not (is_number(tol) and 0 < tol < 1):
-        raise InvalidInputError(f"solve: tol is {tol!r}, must be a positive number below 1")
+        raise InvalidInputError(f"solve: tol is {shown(tol)}, must be a positive number below 1")
     largest = task.largest_reward()
     value, policy, iterations, error = kernels.solve_model(*task.model(), largest, task.gamma, tol, MAX_ITERATIONS)
     start_value = float(task.start_probability @ value[task.start_states])

@@ -9,7 +9,6 @@ daemon it keeps no program alive.
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +17,9 @@ from typing import Any, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from pastmaster.checks import is_finite
 from pastmaster.errors import PastmasterError, TaskError
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 
 Result = TypeVar("Result")
 BETWEEN_LOOKS = 0.2  # seconds
@@ -42,7 +42,7 @@ class Watch:
         except PastmasterError:
             raise
         except (Exception, SystemExit) as error:
-            raise TaskError(f"{self.name}: {call} raised {error!r}") from error
+            raise TaskError(f"{self.name}: {call} raised {shown(error)}") from error
         finally:
             self.call = ""
 
@@ -127,20 +127,16 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
     def _look(self, call: str, observation: Any) -> None:
         if not self._fits(observation):
             raise TaskError(
-                f"{self.watch.name}: {call} returned the observation {one_line(repr(observation))}, "
+                f"{self.watch.name}: {call} returned the observation {shown(observation)}, "
                 f"must be of its space {self.env.observation_space}"
             )
 
 
 def finite_reward(reward: Any, watch: Watch) -> float:
     """A reward as a number, or ``TaskError``."""
-    try:
-        number = float(reward)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise TaskError(f"{watch.name}: step returned the reward {one_line(repr(reward))}, must be a finite number")
-    return number
+    if not is_finite(reward):
+        raise TaskError(f"{watch.name}: step returned the reward {shown(reward)}, must be a finite number")
+    return float(reward)
 
 
 def observation_check(space: gym.Space[Any]) -> Callable[[Any], bool]:

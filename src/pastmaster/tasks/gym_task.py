@@ -12,9 +12,9 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from pastmaster import formerly
-from pastmaster.checks import is_finite, whole, within
+from pastmaster.checks import is_finite, listed, text, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
-from pastmaster.tables import WIDEST, one_line
+from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import specs
 from pastmaster.tasks.guard import Guarded, Watch, watched
 from pastmaster.tasks.gymnasium_table import code_of, environment_name, spec_name, step_limit
@@ -88,13 +88,12 @@ class GymTask:
         elif not callable(self.env_id):
             made = ": pass lambda: gymnasium.make(...)" if isinstance(self.env_id, gym.Env) else ""
             raise InvalidInputError(
-                f"GymTask: env_id is {one_line(repr(self.env_id))}, must be the id of a registered environment, "
+                f"GymTask: env_id is {shown(self.env_id)}, must be the id of a registered environment, "
                 f"or a function that makes one{made}"
             )
         if not isinstance(self.kwargs, Mapping):
-            raise InvalidInputError(f"GymTask: kwargs is {self.kwargs!r}, must be a dict of arguments")
-        if not isinstance(self.name, str):
-            raise InvalidInputError(f"GymTask: name is {self.name!r}, must be a text")
+            raise InvalidInputError(f"GymTask: kwargs is {shown(self.kwargs)}, must be a dict of arguments")
+        text("GymTask", "name", self.name)
         kwargs, nameless = specs.plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs), not self.name
         self._set(
             kwargs=kwargs,
@@ -159,9 +158,11 @@ class GymTask:
                 known = self._registered(self.env_id)
                 env = specs.made("GymTask: kwargs", known, self.kwargs, self.wrappers, disable_env_checker=True)
         except Exception as error:  # an environment's constructor may raise anything
-            raise InvalidInputError(f"GymTask: {self._called} cannot be made with {self.kwargs}: {error!r}") from None
+            raise InvalidInputError(
+                f"GymTask: {one_line(self._called)} cannot be made with {shown(self.kwargs)}: {shown(error)}"
+            ) from None
         if not isinstance(env, gym.Env):
-            raise InvalidInputError(f"GymTask: env_id returned {env!r}, must return a Gymnasium environment")
+            raise InvalidInputError(f"GymTask: env_id returned {shown(env)}, must return a Gymnasium environment")
         return env
 
     def _registered(self, env_id: str) -> str | EnvSpec:
@@ -294,12 +295,10 @@ def _reward_range(env: gym.Env[Any, Any]) -> tuple[float, float] | None:
 
 
 def _checked_range(rewards: Any) -> tuple[float, float]:
-    try:
-        least, most = map(float, rewards)
-    except (TypeError, ValueError):
-        least, most = 1.0, 0.0
-    if not (is_finite(least) and is_finite(most) and least <= most):
+    ends = listed(rewards, "GymTask: reward_range", "the least and the greatest reward of a step")
+    least, most = map(float, ends) if len(ends) == 2 and all(map(is_finite, ends)) else (1.0, 0.0)
+    if not least <= most:
         raise InvalidInputError(
-            f"GymTask: reward_range is {rewards!r}, must be the least and the greatest reward of a step"
+            f"GymTask: reward_range is {shown(rewards)}, must be the least and the greatest reward of a step"
         )
     return least, most

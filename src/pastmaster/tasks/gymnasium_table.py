@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 
 def step_limit(env: gym.Env[Any, Any], *attributes: str) -> int | None:
@@ -66,7 +67,7 @@ def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArr
                 or outcome[1] % 1
             ):
                 raise InvalidInputError(
-                    f"from_gymnasium: P[{s}][{a}][{k}] is {outcome!r}, "
+                    f"from_gymnasium: P[{s}][{a}][{k}] is {shown(outcome)}, "
                     "must be (probability, next state, reward, terminated) with a whole next state"
                 )
             for name, value in zip(arrays, outcome, strict=True):

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, as_array
+from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, as_array, as_floats
 from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 PROBABILITY_TOLERANCE = 1e-9
 
@@ -39,7 +40,7 @@ def checked_outcomes(
     if states.ndim not in (2, 3) or 0 in states.shape:
         raise refused(f"next_state has shape {states.shape}, must be [S, A] or [S, A, K] with no empty axis")
     _check((states >= 0) & (states < len(states)), "next_state", states, f"in 0..{len(states) - 1}")
-    rewards = _shaped("reward", reward, "iuf", states.shape).astype(np.float64)
+    rewards = as_floats(_shaped("reward", reward, "iuf", states.shape), "TabularMDP: reward")
     _check(np.isfinite(rewards), "reward", rewards, "finite")
     ends = np.zeros(states.shape, np.bool_)
     if terminated is not None:
@@ -61,9 +62,9 @@ def checked_start(start: int | npt.ArrayLike, n_states: int) -> dict[str, Any]:
     chances = as_array(start, "TabularMDP: start", None)
     if chances.ndim == 0:
         if not is_whole(start) or not 0 <= int(chances) < n_states:
-            raise refused(f"start is {start!r}, must be a state in 0..{n_states - 1} or a distribution over them")
+            raise refused(f"start is {shown(start)}, must be a state in 0..{n_states - 1} or a distribution over them")
         return {"start_states": np.array([start], np.int32), "start_probability": np.ones(1)}
-    chances = as_array(chances, "TabularMDP: start", "iuf").astype(np.float64)
+    chances = as_floats(chances, "TabularMDP: start")
     if chances.shape != (n_states,):
         raise refused(f"start has shape {chances.shape}, must be a state or a distribution of shape ({n_states},)")
     _check(chances >= 0, "start", chances, "at least 0")
@@ -79,7 +80,7 @@ def _checked_probability(probability: npt.ArrayLike | None, shape: tuple[int, ..
         if len(shape) == 3 and shape[2] > 1:
             raise refused(f"next_state has {shape[2]} outcomes per action, so probability must be given")
         return np.ones(shape)
-    chances = _shaped("probability", probability, "iuf", shape).astype(np.float64)
+    chances = as_floats(_shaped("probability", probability, "iuf", shape), "TabularMDP: probability")
     _check(chances >= 0, "probability", chances, "at least 0")
     totals = chances.reshape(shape[0], shape[1], -1).sum(axis=2)
     off = ~(np.abs(totals - 1) <= PROBABILITY_TOLERANCE)

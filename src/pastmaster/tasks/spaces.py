@@ -6,6 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from pastmaster.tables import shown
+
 
 def discrete_size(space: gym.Space[Any]) -> int | None:
     """n of Discrete(n), None of any other space."""
@@ -16,4 +18,4 @@ def described_space(space: gym.Space[Any]) -> str:
     """A space by what policies depend on: kind, shape and type; the limits of observations often differ in a family."""
     if isinstance(space, gym.spaces.Box):
         return f"Box {list(space.shape)} {space.dtype}"
-    return " ".join(repr(space).split())
+    return " ".join(repr(space).split()) if isinstance(space, gym.Space) else shown(space)

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 
 WRAPPERS = (
     "ClipAction", "ClipReward", "DelayObservation", "DiscretizeAction", "DiscretizeObservation", "DtypeObservation",
@@ -42,7 +42,7 @@ def checked_id(place: str, env_id: str) -> str:
     module, colon, name = env_id.rpartition(":")
     if colon:
         raise InvalidInputError(
-            f"{place} is {one_line(repr(env_id))}, must be an id without a module: import {one_line(module)} yourself "
+            f"{place} is {shown(env_id)}, must be an id without a module: import {one_line(module)} yourself "
             f"(on the command line: --import {one_line(module)}), then use {one_line(repr(name))}"
         )
     return env_id
@@ -54,7 +54,7 @@ def check_arguments(place: str, kwargs: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"{place}[{wrong[0]!r}] is given, must be left out: no environment takes it")
     if (mode := kwargs.get("render_mode")) not in UNSEEN:
         raise InvalidInputError(
-            f"{place}['render_mode'] is {one_line(repr(mode))}, must be 'ansi', 'rgb_array' or left out: the episodes "
+            f"{place}['render_mode'] is {shown(mode)}, must be 'ansi', 'rgb_array' or left out: the episodes "
             "of a task are not shown; to watch an environment, pass a function that makes it"
         )
     _check_names(place, kwargs)
@@ -97,7 +97,7 @@ def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | No
     except Exception as error:  # an environment's constructor may raise anything
         remedy = " (if a module registers it, import that first; on the command line, pass --import MODULE)"
         raise InvalidInputError(
-            f"{place} is {one_line(repr(env_id))}, must be an environment that can be made: {error}"
+            f"{place} is {shown(env_id)}, must be an environment that can be made: {one_line(str(error), 200)}"
             + remedy * isinstance(error, gym.error.UnregisteredEnv)
         ) from None
 
@@ -129,11 +129,11 @@ def plain_wrappers(wrappers: Sequence[Any]) -> list[dict[str, Any]]:
     """The wrappers of a spec or a stored identity as JSON has them; only those in ``WRAPPERS`` are allowed."""
     plain = []
     if isinstance(wrappers, str) or not isinstance(wrappers, Iterable):
-        raise InvalidInputError(f"GymTask: wrappers is {wrappers!r}, must be a list of mappings")
+        raise InvalidInputError(f"GymTask: wrappers is {shown(wrappers)}, must be a list of mappings")
     for i, wrapper in enumerate(wrappers):
         if not isinstance(wrapper, Mapping | WrapperSpec):
             raise InvalidInputError(
-                f"GymTask: wrappers[{i}] is {wrapper!r}, must be a mapping with name, entry_point and kwargs"
+                f"GymTask: wrappers[{i}] is {shown(wrapper)}, must be a mapping with name, entry_point and kwargs"
             )
         fields = wrapper if isinstance(wrapper, Mapping) else vars(wrapper)
         name, entry, kwargs = (fields.get(key) for key in ("name", "entry_point", "kwargs"))

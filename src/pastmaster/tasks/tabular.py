@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
-from pastmaster.checks import called_as, is_number, is_whole
+from pastmaster.checks import as_number, called_as, is_whole, is_word, listed, text
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, frame, one_line
+from pastmaster.tables import WIDEST, frame, one_line, shown
 from pastmaster.tasks.gymnasium_table import arrays_of_table, spec_name, step_limit
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, Outcomes, checked_outcomes, checked_start, refused
 from pastmaster.tasks.specs import made_by_id
@@ -118,23 +118,20 @@ class TabularMDP:
         params: Mapping[str, Any] | None = None,
     ) -> None:
         outcomes = checked_outcomes(next_state, reward, probability, terminated)
-        if not (is_number(gamma) and 0 <= gamma < 1):
-            raise refused(f"gamma is {gamma!r}, must be in [0, 1)")
+        if not 0 <= as_number(gamma) < 1:
+            raise refused(f"gamma is {shown(gamma)}, must be in [0, 1)")
         gamma = float(gamma)
-        if horizon is not None and not (is_whole(horizon) and 1 <= horizon < 2**31):
-            raise refused(f"horizon is {horizon!r}, must be a positive number of steps or None, below 2^31")
+        if horizon is not None and not (is_whole(horizon) and 1 <= int(horizon) < 2**31):
+            raise refused(f"horizon is {shown(horizon)}, must be a positive number of steps or None, below 2^31")
         if np.abs(outcomes["reward"]).max() > 1e300 * (1 - gamma):
             raise refused(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
-        if not isinstance(name, str):
-            raise refused(f"name is {name!r}, must be a text")
-        if params is not None and not isinstance(params, Mapping):
-            raise refused(f"params is {params!r}, must be a mapping or None")
+        name = text("TabularMDP", "name", name)
         _fill(
             self,
             outcomes
             | checked_start(start, len(outcomes["next_state"]))
             | {"gamma": gamma, "horizon": None if horizon is None else int(horizon)}
-            | {"name": name, "params": dict(params or {})},
+            | {"name": name, "params": _checked_params(params)},
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -215,14 +212,14 @@ class TabularMDP:
         if isinstance(env, str):
             env = made_by_id("from_gymnasium: env", env)
         if not isinstance(env, gym.Env):
-            raise InvalidInputError(f"from_gymnasium: env is {env!r}, must be an environment or its Gymnasium id")
+            raise InvalidInputError(f"from_gymnasium: env is {shown(env)}, must be an environment or its Gymnasium id")
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping | list) or not len(table):
             raise InvalidInputError(
                 f"from_gymnasium: env is {env}, which has no transition table P, must have one: "
                 "give TabularMDP its arrays, or pass it to GymTask"
             )
-        cap = step_limit(env) if horizon == "env" else horizon
+        cap: Any = step_limit(env) if is_word(horizon, ["env"]) else horizon
         start = getattr(env.unwrapped, "initial_state_distrib", 0)
         if name is None:
             name = spec_name(env.spec) if env.spec else type(env.unwrapped).__name__
@@ -241,9 +238,9 @@ class TabularMDP:
         >>> env.reset(seed=0)[0], env.step(1)[:4]
         (0, (0, 1.0, False, False))
         """
-        if render_mode not in (None, "ansi", "rgb_array"):
+        if render_mode is not None and not is_word(render_mode, ("ansi", "rgb_array")):
             raise InvalidInputError(
-                f"to_gymnasium: render_mode is {render_mode!r}, must be None, 'ansi' or 'rgb_array'"
+                f"to_gymnasium: render_mode is {shown(render_mode)}, must be None, 'ansi' or 'rgb_array'"
             )
         return gym.make("pastmaster/Tabular-v0", mdp=self, render_mode=render_mode, disable_env_checker=True).unwrapped
 
@@ -261,6 +258,19 @@ class TabularMDP:
         )
         name = f"{one_line(repr(self.name), WIDEST - len(sizes) - 14)}, " if self.name else ""
         return f"TabularMDP({name}{sizes})"
+
+
+def _checked_params(params: Any) -> dict[str, Any]:
+    """A copy of what a task was made of."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise refused(f"params is {shown(params)}, must be a mapping or None")
+    keys = listed(iter(params), "TabularMDP: params", "a mapping")
+    try:
+        return {key: params[key] for key in keys}
+    except Exception as error:  # of whatever kind: it is the mapping's
+        raise refused(f"params raised {shown(error)} while it was read, must be a mapping") from error
 
 
 def _fill(task: TabularMDP, fields: Mapping[str, Any]) -> None:

@@ -13,7 +13,9 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from pastmaster.checks import LARGEST_SEED, as_index, attribute, is_word, whole
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 from pastmaster.tasks.tabular import TabularMDP
 
 
@@ -80,11 +82,15 @@ class TabularEnv(gym.Env[Any, Any]):
 
     def __init__(self, mdp: TabularMDP, render_mode: str | None = None, picture: Picture | None = None) -> None:
         if not isinstance(mdp, TabularMDP):
-            raise InvalidInputError(f"TabularEnv: mdp is {mdp!r}, must be a TabularMDP")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise InvalidInputError(f"TabularEnv: render_mode is {render_mode!r}, must be None, 'ansi' or 'rgb_array'")
+            raise InvalidInputError(f"TabularEnv: mdp is {shown(mdp)}, must be a TabularMDP")
+        if render_mode is not None and not is_word(render_mode, self.metadata["render_modes"]):
+            raise InvalidInputError(
+                f"TabularEnv: render_mode is {shown(render_mode)}, must be None, 'ansi' or 'rgb_array'"
+            )
+        if picture is not None and not (callable(attribute(picture, "ansi")) and callable(attribute(picture, "rgb"))):
+            raise InvalidInputError(f"TabularEnv: picture is {shown(picture)}, must have methods ansi and rgb")
         self.mdp = mdp
-        self.picture = picture or StatePicture(mdp)
+        self.picture = StatePicture(mdp) if picture is None else picture
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Discrete(mdp.n_states)
         self.action_space = gym.spaces.Discrete(mdp.n_actions)
@@ -110,7 +116,9 @@ class TabularEnv(gym.Env[Any, Any]):
         return self.mdp.start_distribution()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        super().reset(seed=seed)
+        super().reset(
+            seed=None if seed is None else whole("TabularEnv.reset", "seed", seed, at_least=0, at_most=LARGEST_SEED)
+        )
         index = _draw(self.mdp.start_probability, self.np_random)
         self._state, self._steps, self._over = int(self.mdp.start_states[index]), 0, False
         return self._state, {"prob": float(self.mdp.start_probability[index])}
@@ -118,10 +126,13 @@ class TabularEnv(gym.Env[Any, Any]):
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         if self._over:
             raise InvalidInputError("TabularEnv.step: the episode is over or has not begun, call reset first")
-        if not self.action_space.contains(action):
-            raise InvalidInputError(f"TabularEnv.step: action is {action!r}, must be in 0..{self.mdp.n_actions - 1}")
+        move = as_index(action, self.mdp.n_actions)
+        if move < 0:
+            raise InvalidInputError(
+                f"TabularEnv.step: action is {shown(action)}, must be in 0..{self.mdp.n_actions - 1}"
+            )
         mdp, chance = self.mdp, 1.0
-        place: tuple[int, ...] = (self._state, int(action))
+        place: tuple[int, ...] = (self._state, move)
         if mdp.probability is not None:
             k = _draw(mdp.probability[place], self.np_random)
             chance, place = float(mdp.probability[place][k]), (*place, k)

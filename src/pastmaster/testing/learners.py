@@ -11,6 +11,7 @@ import numpy as np
 from pastmaster.checks import whole
 from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.reuse import LearnerSettings
+from pastmaster.tables import shown
 from pastmaster.testing.policies import check_policy
 from pastmaster.testing.tasks import same
 
@@ -57,15 +58,15 @@ def check_learner(
     """
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         if not isinstance(space, gym.Space):
-            raise InvalidInputError(f"check_learner: {name} is {space!r}, must be a space of Gymnasium")
+            raise InvalidInputError(f"check_learner: {name} is {shown(space)}, must be a space of Gymnasium")
     if isinstance(settings, type) or not isinstance(settings, LearnerSettings):
         raise ContractError(
-            f"check_learner: {settings!r} has no method start(observation_space, action_space, gamma, rng): pass an "
-            "object, not a class"
+            f"check_learner: {shown(settings)} has no method start(observation_space, action_space, gamma, rng): pass "
+            "an object, not a class"
         )
     learn_from = getattr(settings, "learn_from", "own")
     if learn_from not in ("own", "every"):
-        raise ContractError(f"check_learner: learn_from is {learn_from!r}, must be 'own' or 'every'")
+        raise ContractError(f"check_learner: learn_from is {shown(learn_from)}, must be 'own' or 'every'")
     check = _Check(settings, observation_space, action_space, whole("check_learner", "steps", steps, at_least=1), seed)
     learner = check.started()
     taken = check.run(learner)
@@ -98,7 +99,7 @@ class _Check:
         learner = self.called("start", self.settings.start, *spaces, GAMMA, np.random.default_rng(self.seed))
         for name in ("act", "learn"):
             if not callable(getattr(learner, name, None)):
-                raise ContractError(f"check_learner: start gives {learner!r}, which has no method {name}")
+                raise ContractError(f"check_learner: start gives {shown(learner)}, which has no method {name}")
         return learner
 
     def run(self, learner: Any) -> list[Any]:
@@ -123,7 +124,7 @@ class _Check:
         try:
             return method(*arguments)
         except Exception as error:  # of whatever kind: it is the learner's
-            raise ContractError(f"check_learner: {name} raises {error!r} in its spaces") from error
+            raise ContractError(f"check_learner: {name} raises {shown(error)} in its spaces") from error
 
     def action(self, learner: Any, observation: Any) -> Any:
         """An action of the learner."""
@@ -134,8 +135,8 @@ class _Check:
         fits = np.asarray(action, self.acting.dtype) if isinstance(self.acting, gym.spaces.Box) else action
         if not self.acting.contains(fits):
             raise ContractError(
-                f"check_learner: act gives {action!r}, must be an action of {self.acting}: does it know the space that "
-                "start was given?"
+                f"check_learner: act gives {shown(action)}, must be an action of {self.acting}: does it know the space "
+                "that start was given?"
             )
         return action
 

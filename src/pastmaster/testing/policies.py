@@ -17,7 +17,7 @@ from pastmaster.parallel import transport
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.policies.convert import as_policy
 from pastmaster.policies.policy import TablePolicy, checked_policy
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.testing.tasks import same
 
@@ -112,7 +112,7 @@ def _spaces(task: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
     pair = (task.observation_space, task.action_space) if isinstance(task, GymTask | gym.Env) else task
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(space, gym.Space) for space in pair)):
         raise InvalidInputError(
-            f"check_policy: task is {one_line(repr(task))}, must be a task, an environment or a pair of spaces"
+            f"check_policy: task is {shown(task)}, must be a task, an environment or a pair of spaces"
         )
     return copy.deepcopy(pair)
 
@@ -125,7 +125,7 @@ def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
         actions = np.asarray(policy.act(given, *([uniforms] if is_random(policy) else [])))
     except Exception as error:  # of whatever kind: it is the policy's
         raise ContractError(
-            f"check_policy: act raises {error!r} on {len(observations)} observations of the space"
+            f"check_policy: act raises {shown(error)} on {len(observations)} observations of the space"
         ) from error
     if actions.shape[:1] != (len(observations),):
         raise ContractError(

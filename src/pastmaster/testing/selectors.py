@@ -12,7 +12,7 @@ import numpy as np
 from pastmaster.checks import is_whole, whole
 from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.reuse.asked import Episode
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.testing.tasks import same
 
 BOUNDS = (-2.0, 6.0)
@@ -57,7 +57,7 @@ def check_selector(factory: Callable[..., Any], *, n_sources: int = 3, episodes:
     """
     if not callable(factory):
         raise InvalidInputError(
-            f"check_selector: factory is {one_line(repr(factory))}, must be a class or a function that makes selectors"
+            f"check_selector: factory is {shown(factory)}, must be a class or a function that makes selectors"
         )
     for arms in (whole("check_selector", "n_sources", n_sources, at_least=0), 0):
         check = _Check(factory, arms, whole("check_selector", "episodes", episodes, at_least=2), seed)
@@ -88,10 +88,10 @@ class _Check:
                 f"check_selector: it cannot be called as factory(n_sources, episodes, bounds=..., rng=...): {error}"
             ) from error
         except Exception as error:  # of whatever kind: it is the factory's
-            raise ContractError(f"check_selector: it raises {error!r} for {self.n_sources} sources") from error
+            raise ContractError(f"check_selector: it raises {shown(error)} for {self.n_sources} sources") from error
         for name in ("ask", "tell"):
             if not callable(getattr(selector, name, None)):
-                raise ContractError(f"check_selector: {selector!r} has no method {name}")
+                raise ContractError(f"check_selector: {shown(selector)} has no method {name}")
         return selector
 
     def asked(self, selector: Any) -> Any:
@@ -101,7 +101,7 @@ class _Check:
         arm = arm_of(asked)
         if not is_whole(arm) or not 0 <= arm <= self.n_sources:
             raise ContractError(
-                f"check_selector: ask gives {asked!r}, must be an Episode of, or just, a whole number in 0 .. "
+                f"check_selector: ask gives {shown(asked)}, must be an Episode of, or just, a whole number in 0 .. "
                 f"{self.n_sources}, {self.n_sources} for the learner"
             )
         if not isinstance(asked, Episode):
@@ -132,8 +132,8 @@ class _Check:
             selector.tell(asked, value)
         except Exception as error:  # of whatever kind: it is the selector's
             raise ContractError(
-                f"check_selector: tell raises {error!r} for {asked}, which was asked for, and a return of {value:g} "
-                f"within the bounds {BOUNDS}"
+                f"check_selector: tell raises {shown(error)} for {asked}, which was asked for, and a return of "
+                f"{value:g} within the bounds {BOUNDS}"
             ) from error
 
     def run(self, selector: Any, begin: int = 0, end: int | None = None) -> list[int]:
@@ -225,7 +225,9 @@ class _Check:
             text = json.dumps(selector.to_dict(), allow_nan=False)
             return type(selector).from_dict(json.loads(text))
         except Exception as error:  # of whatever kind: it is the selector's
-            raise ContractError(f"check_selector: it cannot be written as JSON and read back: {error!r}") from error
+            raise ContractError(
+                f"check_selector: it cannot be written as JSON and read back: {shown(error)}"
+            ) from error
 
     def overlaps(self) -> None:
         """Many episodes open at once are told and cancelled in any order, once each; JSON keeps those that are open."""

@@ -12,6 +12,7 @@ import numpy as np
 from pastmaster.checks import whole
 from pastmaster.errors import ContractError, InvalidInputError, TaskError
 from pastmaster.parallel import transport
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.tasks.guard import Watch, watched
 from pastmaster.tasks.tabular import model_arrays, task_from_arrays
@@ -56,7 +57,8 @@ def check_task(task: TabularMDP | GymTask, *, episodes: int = 3, seed: int = 0) 
     """
     if not isinstance(task, TabularMDP | GymTask):
         raise InvalidInputError(
-            f"check_task: task is {task!r}, must be a TabularMDP or a GymTask: wrap an environment, GymTask(make_env)"
+            f"check_task: task is {shown(task)}, must be a TabularMDP or a GymTask: wrap an environment, "
+            "GymTask(make_env)"
         )
     first = whole("check_task", "seed", seed, at_least=0)
     contract = _Contract(task, range(first, first + whole("check_task", "episodes", episodes, at_least=1)))

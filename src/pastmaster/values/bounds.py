@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, sealed
-from pastmaster.checks import chosen
+from pastmaster.checks import chosen, is_finite, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.solving import _iteration_kernels as iteration, _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
-from pastmaster.tables import frame, html_table
+from pastmaster.tables import frame, html_table, shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.tabular import Model, check_alike
 from pastmaster.values import _kernels as kernels
-from pastmaster.values.given import not_a_task, several_tasks
+from pastmaster.values.given import listed_tasks, not_a_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,6 +123,8 @@ def task_bounds(task: Task) -> Bounds | None:
     >>> lower, round(upper, 6)
     (1.0, 1.5)
     """
+    if not isinstance(task, Task):
+        raise not_a_task("task_bounds: task", task)
     basis = _basis(task)
     if basis is None or isinstance(basis, TabularMDP):
         return None if basis is None else _exact_bounds(basis)
@@ -133,12 +135,12 @@ def task_bounds(task: Task) -> Bounds | None:
 
 def checked_bounds(caller: str, bounds: Any) -> Bounds:
     """Bounds as a person gives them: two finite numbers, the lower one first."""
-    try:
-        lower, upper = (math.nan if isinstance(end, str) else float(end) for end in bounds)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be (lower, upper)") from None
+    ends = listed(bounds, f"{caller}: bounds", "(lower, upper)", most=2)
+    if len(ends) != 2:
+        raise InvalidInputError(f"{caller}: bounds is {shown(bounds)}, must be (lower, upper)")
+    lower, upper = (float(end) if is_finite(end) else math.nan for end in ends)
     if not (math.isfinite(upper - lower) and lower < upper):
-        raise InvalidInputError(f"{caller}: bounds is {bounds!r}, must be finite, lower below upper")
+        raise InvalidInputError(f"{caller}: bounds is {shown(bounds)}, must be finite, lower below upper")
     return Bounds(lower, upper)
 
 
@@ -191,7 +193,7 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
 
 def _checked_family(tasks: Any) -> list[Any]:
     """One task or many as a list. They share gamma and, if all are models, states and actions."""
-    family = list(several_tasks("return_bounds: tasks", tasks))
+    family = listed_tasks("return_bounds: tasks", tasks)
     for index, task in enumerate(family):
         if not isinstance(task, Task):
             raise not_a_task(f"return_bounds: tasks[{index}]", task)

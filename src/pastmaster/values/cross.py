@@ -22,7 +22,7 @@ from pastmaster.tasks.tabular import TabularMDP, check_alike
 from pastmaster.values import _kernels as kernels
 from pastmaster.values.distance import CrossValues
 from pastmaster.values.evaluation import under_policy
-from pastmaster.values.given import listed_policies, several_tasks
+from pastmaster.values.given import listed_policies, listed_tasks
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynamics method
@@ -69,7 +69,7 @@ def cross_values(
     array([[4., 2.],
            [0., 6.]])
     """
-    models = list(several_tasks("cross_values: tasks", tasks))
+    models = listed_tasks("cross_values: tasks", tasks)
     if any(isinstance(task, GymTask) for task in models):
         raise InvalidInputError(
             "cross_values: tasks holds a GymTask, must hold models: estimate_cross_values tries policies by episodes"

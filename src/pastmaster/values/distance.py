@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_floats
 from pastmaster.checks import flag
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 TIE = 2.0**-40  # relative to the best value of a row: values nearer to it than that are as good
 
@@ -36,8 +37,8 @@ class CrossValues(np.ndarray[Any, np.dtype[np.float64]]):
     paired: bool
 
     def __new__(cls, U: npt.ArrayLike, *, paired: bool) -> CrossValues:
-        made = np.array(U, np.float64).view(cls)
-        made.paired = paired
+        made = np.array(as_floats(U, "CrossValues: U")).view(cls)
+        made.paired = flag("CrossValues", "paired", paired)
         return made
 
     def __array_finalize__(self, obj: Any) -> None:
@@ -88,14 +89,14 @@ def policy_distance(U: npt.ArrayLike, *, directed: bool = False, paired: bool | 
            [1., 0.]])
     """
     caller = "policy_distance"
-    matrix = as_array(U, f"{caller}: U", "iuf").astype(np.float64, copy=False)
+    matrix = as_floats(U, f"{caller}: U")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInputError(f"{caller}: U has shape {matrix.shape}, must be [N, M] with no empty axis")
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidInputError(f"{caller}: U[{i}, {j}] is {matrix[i, j]}, must be finite")
     if not isinstance(paired, bool | np.bool_ | None):
-        raise InvalidInputError(f"{caller}: paired is {paired!r}, must be True, False or None")
+        raise InvalidInputError(f"{caller}: paired is {shown(paired)}, must be True, False or None")
     directed = flag(caller, "directed", directed)
     if matrix.shape[0] != matrix.shape[1] and (paired or not directed):
         raise InvalidInputError(

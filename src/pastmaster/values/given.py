@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
 
+from pastmaster.checks import attribute, each, listed
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies import Policy
+from pastmaster.policies.policy import is_policy
 from pastmaster.policies.sb3_live import is_model
-from pastmaster.tables import one_line
+from pastmaster.tables import shown
 from pastmaster.tasks import Task
 
 
-def several_tasks(place: str, tasks: Any) -> Iterable[Any]:
+def several_tasks(place: str, tasks: Any) -> Iterator[Any]:
     """Tasks to loop over; a task alone is a list of one. What it holds is not looked at."""
+    wanted = "a task or a list of tasks"
     if isinstance(tasks, Task):
-        return [tasks]
-    _check_several(place, tasks, "a task or a list of tasks")
-    several: Iterable[Any] = tasks
-    return several
+        return iter([tasks])
+    _check_several(place, tasks, wanted)
+    return each(tasks, place, wanted)
+
+
+def listed_tasks(place: str, tasks: Any) -> list[Any]:
+    """Tasks as a list; a task alone is a list of one. What it holds is not looked at."""
+    return listed(several_tasks(place, tasks), place, "a task or a list of tasks")
 
 
 def listed_policies(place: str, policies: Any) -> list[Any]:
     """Policies as a list; what it holds is not looked at."""
-    single = isinstance(policies, Policy) or is_model(policies) or callable(policies)
+    single = is_policy(policies) or is_model(policies) or callable(policies)
     if single and not isinstance(policies, type):
-        raise InvalidInputError(f"{place} is {one_line(repr(policies))}, must be a list of policies: pass [policy]")
+        raise InvalidInputError(f"{place} is {shown(policies)}, must be a list of policies: pass [policy]")
     _check_several(place, policies, "a list of policies")
-    return list(policies)
+    return listed(policies, place, "a list of policies")
 
 
 def not_a_task(place: str, task: Any) -> InvalidInputError:
     """The error for what is no task where one must be."""
     remedy = ""
     if isinstance(task, gym.Env):
-        name = repr(task.spec.id) if task.spec is not None else "a function that makes it"
+        spec = attribute(task, "spec")
+        name = repr(spec.id) if spec is not None else "a function that makes it"
         remedy = f": pass GymTask({name})"
     elif isinstance(task, str):
-        remedy = f": pass GymTask({task!r})"
+        remedy = f": pass GymTask({shown(task)})"
     return InvalidInputError(f"{place} is a {type(task).__name__}, must be a TabularMDP or a GymTask{remedy}")
 
 
@@ -49,5 +56,3 @@ def _check_several(place: str, things: Any, wanted: str) -> None:
     if isinstance(things, Mapping):
         name = place.rpartition(" ")[2]
         raise InvalidInputError(f"{place} is a {type(things).__name__}, must be {wanted}: pass list({name}.values())")
-    if not isinstance(things, Iterable) or isinstance(things, str):
-        raise InvalidInputError(f"{place} is {one_line(repr(things))}, must be {wanted}")

@@ -1,0 +1,294 @@
+"""The doors for arguments: arrays, numbers, texts, lists. What is odd is refused in one short sentence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pastmaster as pm
+from pastmaster import domains, policies
+from pastmaster.arrays import as_array, as_floats
+from pastmaster.checks import as_index, as_name, chosen, each, file_path, listed, plain, text, whole, within
+from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.tables import shown
+from pastmaster.values import CrossValues
+
+DISTANCE = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 8.0], [9.0, 8.0, 0.0]])
+PLACE = "f: x"
+
+
+class Rude:
+    """Raises whatever it is asked."""
+
+    def __repr__(self):
+        raise RuntimeError("rude")
+
+    __str__ = __len__ = __bool__ = __iter__ = __array__ = __float__ = __repr__
+
+    def __getattr__(self, name):
+        raise RuntimeError("rude")
+
+
+RUDE = pytest.param(Rude(), id="rude")
+
+
+def masked(values, first=True):
+    """The values as a masked array, whose first entry is masked unless told otherwise."""
+    array = np.ma.masked_array(np.array(values))
+    if first:
+        array[(0,) * array.ndim] = np.ma.masked
+    return array
+
+
+TASK = pm.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
+CLUSTERING = pm.Clustering.from_labels(DISTANCE, [0, 0, 1])
+NETWORK = policies.NetworkPolicy([(np.eye(2), np.zeros(2))])
+SEARCH = {"episodes": 10, "span": 1.0, "rng": 0}
+TAKING_ARRAYS = {
+    "TabularMDP: next_state": lambda a: pm.TabularMDP(a([[0, 1], [1, 1]]), [[0.0, 1.0], [0.0, 0.0]], gamma=0.5),
+    "TabularMDP: reward": lambda a: pm.TabularMDP([[0, 1], [1, 1]], a([[0.0, 1.0], [0.0, 0.0]]), gamma=0.5),
+    "TabularMDP: terminated": lambda a: pm.TabularMDP([[0]], [[1.0]], gamma=0.5, terminated=a([[True]])),
+    "TabularMDP: probability": lambda a: pm.TabularMDP(
+        [[[0, 0]]], [[[1.0, 2.0]]], gamma=0.5, probability=a([[[0.5, 0.5]]])
+    ),
+    "TabularMDP: start": lambda a: pm.TabularMDP([[0], [1]], [[1.0], [1.0]], gamma=0.5, start=a([0.5, 0.5])),
+    "evaluate: policy": lambda a: pm.evaluate(TASK, a([1, 0])),
+    "evaluate: probabilities": lambda a: pm.evaluate(TASK, a([[0.5, 0.5], [1.0, 0.0]])),
+    "cross_values: policies[0]": lambda a: pm.cross_values([TASK], [a([1, 0])]),
+    "estimate_cross_values: policies[0]": lambda a: pm.estimate_cross_values([TASK], [a([1, 0])], budget=2, rng=0),
+    "policy_distance: U": lambda a: pm.policy_distance(a(DISTANCE), directed=True),
+    "CrossValues: U": lambda a: CrossValues(a(DISTANCE), paired=False),
+    "clustering_cost: distance": lambda a: pm.clustering_cost(a(DISTANCE), [0, 0, 1], episodes=10, span=1.0),
+    "clustering_cost: labels": lambda a: pm.clustering_cost(DISTANCE, a([0, 0, 1]), episodes=10, span=1.0),
+    "Clustering.from_labels: labels": lambda a: pm.Clustering.from_labels(DISTANCE, a([0, 0, 1])),
+    "search_clusterings: distance": lambda a: pm.search_clusterings(a(DISTANCE), restarts=1, iterations=9, **SEARCH),
+    "sensitivity: distance": lambda a: pm.sensitivity(
+        a(DISTANCE), episodes=[10], spans=[1.0], rng=0, restarts=1, iterations=9
+    ),
+    "greedy_clustering: distance": lambda a: pm.greedy_clustering(a(DISTANCE), **SEARCH),
+    "greedy_clustering: thresholds": lambda a: pm.greedy_clustering(DISTANCE, thresholds=a([1.0, 2.0]), **SEARCH),
+    "exhaustive_clustering: distance": lambda a: pm.exhaustive_clustering(a(DISTANCE), episodes=10, span=1.0),
+    "cost_lower_bound: distance": lambda a: pm.cost_lower_bound(a(DISTANCE), episodes=10, span=1.0, time_limit=0.1),
+    "cost_lower_bound: labels": lambda a: pm.cost_lower_bound(
+        DISTANCE, episodes=10, span=1.0, labels=a([0, 0, 1]), time_limit=0.1
+    ),
+    "assign: distance_rows": lambda a: pm.assign(CLUSTERING, a([[1.0, 2.0, 3.0]])),
+    "regret_bound: c": lambda a: pm.regret_bound(a([1, 2]), 10, 1.0),
+    "Chain: ladder": lambda a: pm.Chain(ladder=a([1.0, 2.0])),
+    "mhav.minimize: ladder": lambda a: pm.mhav.minimize(
+        lambda y: 0.0, lambda y, rng: (y, 0.0), 0, ladder=a([1.0, 2.0]), iterations=3, rng=0
+    ),
+    "mhav.minimize: weights": lambda a: pm.mhav.minimize(
+        lambda y: 0.0, lambda y, rng: (y, 0.0), 0, ladder=[1.0, 2.0], weights=a([0.0, 1.0]), iterations=3, rng=0
+    ),
+    "transfer: sources[0]": lambda a: pm.transfer(TASK, [a([1, 0])], episodes=3, rng=0),
+    "FixedPolicy: policy": lambda a: pm.FixedPolicy(a([1, 0])),
+    "QLearning: step_size": lambda a: pm.QLearning(step_size=a([0.5, 0.1])),
+    "tell: likelihood": lambda a: _told(a([1.0, 1.0])),
+    "TablePolicy: table": lambda a: policies.TablePolicy(a([1, 0])),
+    "TablePolicy.act: observations": lambda a: policies.TablePolicy([1, 0]).act(a([0, 1])),
+    "TablePolicy.act: uniforms": lambda a: policies.TablePolicy([[0.5, 0.5]]).act([0, 0], a([0.1, 0.2])),
+    "NetworkPolicy: layers[0]": lambda a: policies.NetworkPolicy([(a(np.eye(2)), np.zeros(2))]),
+    "NetworkPolicy: normalise": lambda a: policies.NetworkPolicy(
+        [(np.eye(2), np.zeros(2))], normalise={"mean": a([0.0, 0.0]), "var": [1.0, 1.0]}
+    ),
+    "NetworkPolicy: low": lambda a: policies.NetworkPolicy(
+        [(np.eye(2), np.zeros(2))], head="clip", low=a([-1.0, -1.0]), high=[1.0, 1.0]
+    ),
+    "act: observations": lambda a: NETWORK.act(a(np.eye(2))),
+    "coloured_grid.task: weights": lambda a: domains.coloured_grid.task(a([0.5, 0.5]), size=3),
+    "coloured_grid.family: weights": lambda a: domains.coloured_grid.family(a([[0.5, 0.5]]), size=3),
+}
+
+
+def _told(likelihood):
+    selector = pm.TsallisINF(1, bounds=(0, 1), rng=0)
+    selector.tell(selector.ask(), 0.5, likelihood)
+
+
+@pytest.mark.parametrize("place", TAKING_ARRAYS)
+def test_a_masked_entry_is_refused_wherever_an_array_is_taken(place):
+    with pytest.raises(InvalidInputError, match=r"masked entries|must be numbers in 0 \.\. 1"):
+        TAKING_ARRAYS[place](masked)
+
+
+@pytest.mark.parametrize("place", TAKING_ARRAYS)
+def test_a_masked_array_without_masked_entries_is_an_array(place):
+    TAKING_ARRAYS[place](lambda values: masked(values, first=False))
+
+
+def test_a_masked_row_in_a_list_is_refused():
+    with pytest.raises(InvalidInputError, match=r"^f: x has masked entries, must have none"):
+        as_array([masked([1.0, 2.0]), [1.0, 2.0]], PLACE, "iuf")
+    assert as_array([masked([1.0, 2.0], first=False), [1.0, 2.0]], PLACE, "iuf").tolist() == [[1.0, 2.0]] * 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.longdouble, ">f8", "<f4", np.int8, np.uint64, ">i4"])
+def test_numbers_of_any_type_and_order_become_the_same_floats(dtype):
+    values = np.arange(6).astype(dtype)
+    for array in (
+        values,
+        values[::2],
+        values[::-1],
+        np.ma.masked_array(values),
+        values.reshape(2, 3).T,
+        np.asfortranarray(values),
+    ):
+        taken = as_floats(array, PLACE)
+        assert taken.dtype.str == np.dtype(np.float64).str
+        assert type(taken) is np.ndarray
+        assert (taken == np.asarray(array)).all()
+
+
+def test_floats_are_not_copied():
+    assert as_floats(DISTANCE, PLACE) is DISTANCE
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (None, "x is None, must be an array"),
+        ([[1, 2], [3]], "x is ragged"),
+        pytest.param(Rude(), "x is no array: RuntimeError", id="rude"),
+        ({1, 2}, "x has dtype object, must hold numbers"),
+        ((x for x in (1, 2)), "x has dtype object"),
+        ([10**400], "x has dtype object"),
+        ("abc", "x has dtype <U3"),
+        ([1j], "x has dtype complex128"),
+        (np.array(["2020"], "datetime64[Y]"), "x has dtype datetime64"),
+        (np.zeros(2, [("a", float)]), "x has dtype"),
+        (np.broadcast_to(0.0, (10**9, 10**9)), "x has 1,000,000,000,000,000,000 entries"),
+        (np.zeros((1,) * 20), "x has 1 entries in 20 axes"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(values, message):
+    with pytest.raises(InvalidInputError, match=f"^f: {message}"):
+        as_array(values, PLACE, "iuf")
+
+
+def test_a_number_too_large_for_a_float_is_infinite_and_not_an_error():
+    assert as_floats(np.full(1, np.longdouble("1e4000")), PLACE).tolist() == [math.inf]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (10**400, "a number of 401 digits"),
+        pytest.param(-(10**5000), "a number of 5,001 digits", id="long"),
+        ("a\ud800", r"'a\ud800'"),
+        pytest.param(Rude(), "a Rude that cannot be printed", id="rude"),
+        pytest.param([Rude()], "a list that cannot be printed", id="list"),
+        (5, "5"),
+        ([1, "a"], "[1, 'a']"),
+    ],
+)
+def test_a_value_is_shown_whatever_it_is(value, told):
+    assert shown(value) == told
+
+
+def test_what_is_shown_is_never_long_and_takes_no_time():
+    laughs = ["lol"]
+    for _ in range(60):
+        laughs = [laughs, laughs]
+    own = [1]
+    own.append(own)
+    for value in (
+        "x" * 10**6,
+        {"x" * 9999: 1},
+        list(range(10**5)),
+        laughs,
+        own,
+        np.zeros(10**6),
+        ValueError("y" * 9999),
+    ):
+        assert len(shown(value)) <= 200
+
+
+@pytest.mark.parametrize("wrong", [True, 2.0, "3", None, 10**400, -1, np.timedelta64(3, "s"), np.float64(3), RUDE, {3}])
+def test_what_is_no_whole_number_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a whole number"):
+        whole("f", "x", wrong, at_least=0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [True, "0.5", None, math.nan, math.inf, 10**400, 1j, Fraction(1, 2), Decimal("0.5"), RUDE]
+)
+def test_what_is_no_number_within_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be"):
+        within("f", "x", wrong, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("number", [np.float16(0.5), np.float32(0.5), np.longdouble(0.5), 1, np.int8(1), np.uint64(1)])
+def test_numbers_of_any_size_are_taken_as_floats(number):
+    assert type(within("f", "x", number, 0.0, 1.0)) is float
+
+
+@pytest.mark.parametrize("wrong", [None, b"a", 1, ["a"], np.array(["a", "b"]), RUDE])
+def test_what_is_no_word_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be one of 'a', 'b'"):
+        chosen("f", "x", wrong, ("a", "b"))
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "a\ud800", b"a", None, 5, RUDE])
+def test_a_name_that_nothing_can_hold_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a text"):
+        text("f", "x", wrong)
+    with pytest.raises(InvalidInputError, match=r"^TabularMDP: name is .*, must be a text"):
+        pm.TabularMDP([[0]], [[1.0]], gamma=0.5, name=wrong)
+
+
+def test_names_of_other_types_become_texts():
+    assert [as_name(value, PLACE) for value in ("a", 1, np.int64(2), None)] == ["a", "1", "2", "None"]
+    assert as_name(Rude(), PLACE) == "a Rude that cannot be printed"
+
+
+@pytest.mark.parametrize("wrong", [None, b"a", 5, "a\0b", "a\ud800", RUDE])
+def test_what_is_no_path_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a path"):
+        file_path("f", "x", wrong)
+    assert file_path("f", "x", "a/b") == Path("a/b")
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "abc", b"abc", {1, 2}, frozenset(), {"a": 1}, RUDE, np.array(1.0)])
+def test_what_is_no_list_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"^f: x (is|raised) .*, must be a list"):
+        listed(wrong, PLACE)
+
+
+def test_an_endless_iterator_is_refused():
+    with pytest.raises(
+        InvalidInputError, match=r"^f: x is count\(\d+\), which holds more than 1,000,000, must be a list"
+    ):
+        listed(itertools.count(), PLACE)
+
+
+def test_what_an_iterable_raises_is_told_and_our_own_errors_pass():
+    def raising(error):
+        yield 1
+        raise error
+
+    with pytest.raises(InvalidInputError, match=r"f: x raised KeyError\('a'\) while it was read") as caught:
+        list(each(raising(KeyError("a")), PLACE))
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(RepositoryError, match=r"^gone$"):
+        list(each(raising(RepositoryError("gone")), PLACE))
+
+
+def test_an_index_may_be_an_array_of_no_axes():
+    values = (1, np.int8(1), np.array(1), -1, 3, True, 1.0, "1", None, 10**400, Rude(), [1])
+    assert [as_index(value, 3) for value in values] == [1, 1, 1] + [-1] * 9
+
+
+def test_a_mapping_of_plain_values_is_copied_and_any_other_refused():
+    own = {}
+    own["self"] = own
+    assert plain("f", "x", {"a": [1, None]}) == {"a": [1, None]}
+    for wrong in (None, [1], own, {"a": Rude()}, {(1, 2): 3}):
+        with pytest.raises(InvalidInputError, match=r"^f: x .*must be a mapping of plain values"):
+            plain("f", "x", wrong)
