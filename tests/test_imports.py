@@ -11,9 +11,9 @@ import pastmaster
 
 PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
-    "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "compiled", "figures", "parallel",
-    "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse", "testing",
-    "repository", "continual", "domains", "experiments", "report", "cli",
+    "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "compiled", "figures",
+    "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
+    "testing", "repository", "continual", "domains", "experiments", "report", "cli",
     "__main__",
 )  # fmt: skip
 

@@ -6,9 +6,20 @@ Every message names the function, the argument, what was got and where, and what
 
 from __future__ import annotations
 
+from pastmaster.texts import printable
+
+LONGEST = 2000  # letters of a message: names in it may be of any length
+
 
 class PastmasterError(Exception):
     """The root: ``except PastmasterError`` catches everything the library raises on purpose."""
+
+    def __str__(self) -> str:
+        """The message, as a terminal may show it: names in it come from anywhere."""
+        message = super().__str__()
+        if len(message) > LONGEST:
+            message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+        return printable(message, keep="\n")
 
 
 class InvalidInputError(PastmasterError, ValueError):

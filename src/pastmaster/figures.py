@@ -10,10 +10,14 @@ import numpy.typing as npt
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import write_whole
+from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+LONGEST_LABEL = 60  # letters of a name in a legend
 
 
 def new_figure(width: float = 6.4, height: float = 4.8, **layout: Any) -> tuple[Figure, Any]:
@@ -22,6 +26,12 @@ def new_figure(width: float = 6.4, height: float = 4.8, **layout: Any) -> tuple[
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(**layout)
+
+
+def label(name: str, width: int = LONGEST_LABEL) -> str:
+    """A name as a picture shows it: on one line, cut, and letter by letter, though ``$`` begins a formula."""
+    text = one_line(name, width).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text  # or a legend would leave it out
 
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3b08", "#5e3c99")

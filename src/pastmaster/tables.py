@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.texts import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +19,8 @@ MANY = 500  # values in a container whose repr could take for ever
 
 
 def one_line(text: str, width: int = WIDEST) -> str:
-    """A text on one line, its middle left out where it is longer than ``width``."""
-    line = " ".join(text.split())
+    """A text on one line, safe for a terminal, its middle left out where it is longer than ``width``."""
+    line = printable(" ".join(text.split()))
     kept = (width - 3) // 2
     return line if len(line) <= width else f"{line[: width - 3 - kept]}...{line[-kept:]}"
 
@@ -59,15 +60,15 @@ def frame(columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> pd.DataFr
 def html_table(rows: Iterable[Mapping[str, Any]], title: str = "") -> str:
     """Rows as an HTML table, under a line of text."""
     shown = list(rows)
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in (shown[0] if shown else ()))
+    head = "".join(f"<th>{escape(printable(str(name)))}</th>" for name in (shown[0] if shown else ()))
     body = "".join("<tr>" + "".join(map(_cell, row.values())) + "</tr>" for row in shown)
-    above = f"<p>{escape(title)}</p>" if title else ""
+    above = f"<p>{escape(printable(title))}</p>" if title else ""
     return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: Any) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"<td>{escape(text)}</td>"
+    return f"<td>{escape(printable(text))}</td>"
 
 
 def counted(n: int, what: str) -> str:

@@ -68,12 +68,12 @@ def continual(
         try:
             run = agent.run(tasks)
         except KeyboardInterrupt:
-            click.echo(f"interrupted: {len(repository)} tasks are kept, the same command goes on", err=True)
+            printing.say(f"interrupted: {len(repository)} tasks are kept, the same command goes on", err=True)
             raise SystemExit(130) from None
     if as_json:
         printing.print_json(_as_json(run))
     else:
-        click.echo(f"{run}, seed {seed}")
+        printing.say(f"{run}, seed {seed}")
     if picture is not None:
         printing.save_picture(run.plot(), picture)
 

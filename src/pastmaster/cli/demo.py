@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pastmaster.cli import options
+from pastmaster.cli import options, printing
 
 
 @click.command()
@@ -25,11 +25,11 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if not quiet:
-        click.echo(f"\n{story.heading}\n\n{'':<55}{'mean return':>12}{'score, %':>10}")
+        printing.say("", *story.heading.splitlines(), "", f"{'':<55}{'mean return':>12}{'score, %':>10}")
         for name, mean, percent in story.table:
-            click.echo(f"{name:<55}{mean:12.2f}{percent:10.1f}")
-        click.echo("score: 100 (mean return - worst) / (optimal - worst)\n")
-    click.echo(f"picture: {story.picture}")
+            printing.say(f"{name:<55}{mean:12.2f}{percent:10.1f}")
+        printing.say("score: 100 (mean return - worst) / (optimal - worst)", "")
+    printing.say(f"picture: {story.picture}")
 
 
 @contextmanager
@@ -37,4 +37,4 @@ def _timed(label: str) -> Iterator[None]:
     """One line for a stage: what it did and how long it took."""
     begun = time.perf_counter()
     yield
-    click.echo(f"{label:<62}{time.perf_counter() - begun:8.2f} s")
+    printing.say(f"{label:<62}{time.perf_counter() - begun:8.2f} s")

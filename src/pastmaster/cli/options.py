@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.errors import PastmasterError
+from pastmaster.texts import printable
 
 if TYPE_CHECKING:
     from pastmaster.repository import Repository
@@ -33,11 +34,25 @@ class LazyChoice(click.Choice[str]):
 class Commands(click.Group):
     """Commands in which the library's errors become one sentence and an exit code that is not 0, no traceback."""
 
+    def make_context(self, *arguments: Any, **more: Any) -> click.Context:
+        with _one_sentence():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _one_sentence():
             return super().invoke(ctx)
-        except PastmasterError as error:
-            raise click.ClickException(" ".join(str(error).split("\n"))) from None
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Errors as one sentence, in which nothing that came from outside can do anything to a terminal."""
+    try:
+        yield
+    except PastmasterError as error:
+        raise click.ClickException(printable(" ".join(str(error).split("\n")))) from None
+    except click.ClickException as error:
+        vars(error)["message"] = printable(error.message, keep="\n")  # click declares it final
+        raise
 
 
 repository_argument = click.argument("place", metavar="REPOSITORY")

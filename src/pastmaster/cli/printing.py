@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pastmaster.tables import one_line
+from pastmaster.texts import printable
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WIDEST_CELL = 120  # letters: a name may have a thousand
 NUMBER = re.compile(r"-|-?[0-9.]+(e[-+]?[0-9]+)?")
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines, in which names may come from anywhere: what a terminal would obey is shown as an escape."""
+    for line in lines:
+        click.echo(printable(str(line)), err=err)
 
 
 def print_json(value: Any) -> None:
@@ -23,8 +33,8 @@ def print_json(value: Any) -> None:
 
 
 def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
-    """A table: texts to the left, numbers to the right, as wide as need be."""
-    cells = [[" ".join(str(cell).split()) for cell in line] for line in [head, *lines]]
+    """A table: texts to the left, numbers to the right, as wide as need be; only the longest texts are cut."""
+    cells = [[one_line(str(cell), WIDEST_CELL) for cell in line] for line in [head, *lines]]
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
     texts = [any(not NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]
@@ -33,7 +43,7 @@ def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
             cell.ljust(width) if is_text else cell.rjust(width)
             for cell, width, is_text in zip(line, widths, texts, strict=True)
         )
-        click.echo("  ".join(padded).rstrip())
+        say("  ".join(padded).rstrip())
 
 
 def save_picture(figure: Figure, path: Path) -> None:
@@ -44,7 +54,7 @@ def save_picture(figure: Figure, path: Path) -> None:
         written = figures.save(figure, figures.writable(path))
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
-    click.echo(f"picture: {written}", err=True)
+    say(f"picture: {written}", err=True)
 
 
 def bars_wanted(quiet: bool) -> bool:

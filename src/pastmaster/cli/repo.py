@@ -11,12 +11,14 @@ import click
 from pastmaster.cli import options, printing
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
 from pastmaster.cli.tasks import NamedTasks, task_options
-from pastmaster.tables import counted
+from pastmaster.tables import counted, one_line
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
     from pastmaster.repository import Repository
     from pastmaster.repository.records import TaskRecord
+
+LONGEST_FACT = 300  # letters
 
 
 @click.group()
@@ -32,7 +34,7 @@ def repo() -> None:
 def init(place: str) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
     with options.opened(place, create=True) as repository:
-        click.echo(f"{repository.place}: {counted(len(repository), 'task')}")
+        printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
 
 
 @repo.command(cls=TakesPolicies)
@@ -62,14 +64,14 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
             number = repository.add(task, policy, source=source, evaluation_episodes=evaluation_episodes)
             own = repository.record(number).own_policy
             if quiet:
-                click.echo(number)
+                printing.say(number)
             elif len(pairs) == 1 or source is not None or number in before:
-                click.echo(_added_line(repository, number, before.get(number), source))
+                printing.say(_added_line(repository, number, before.get(number), source))
             before[number] = own
         if not quiet:
             now = len(repository)
             added = now - n_before
-            click.echo(f"{repository.place}: {counted(added, 'task')} added, {now} in all")
+            printing.say(f"{repository.place}: {counted(added, 'task')} added, {now} in all")
 
 
 @repo.command()
@@ -79,7 +81,7 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
     """Forget tasks, and their policies unless others go by them."""
     with options.opened(place) as repository:
         repository.remove(*numbers)
-        click.echo(f"{repository.place}: {counted(len(set(numbers)), 'task')} removed, {len(repository)} left")
+        printing.say(f"{repository.place}: {counted(len(set(numbers)), 'task')} removed, {len(repository)} left")
 
 
 @repo.command("list")
@@ -96,7 +98,7 @@ def list_(place: str, as_json: bool) -> None:
         printing.print_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
         return
     if not found:
-        click.echo("no tasks yet: pastmaster repo add --help")
+        printing.say("no tasks yet: pastmaster repo add --help")
         return
     files = any(record.policy_source for record in found)
     lines = [
@@ -128,9 +130,9 @@ def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool
     else:
         for name, value in facts.items():
             text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
-            text = ", ".join(map(_called, value)) if name == "kept_policies" else text
+            text = ", ".join(map(_called, value)) if name == "kept_policies" else one_line(str(text), LONGEST_FACT)
             if value is not None:
-                click.echo(f"{name.replace('_', ' '):<20}{text}")
+                printing.say(f"{name.replace('_', ' '):<20}{text}")
     if picture is not None and clustering is not None:
         printing.save_picture(clustering.plot(), picture)
 
@@ -185,7 +187,7 @@ def cluster(
             for cell in kept
         ]
         printing.print_table(("policy", *(["file"] if files else []), "serves tasks", "most lost"), lines)
-        click.echo(f"{found}, seed {seed}")
+        printing.say(f"{found}, seed {seed}")
     if picture is not None:
         printing.save_picture(found.plot(), picture)
     if found.interrupted:
@@ -205,15 +207,15 @@ def check(place: str, removing: bool, as_json: bool) -> None:
         printing.print_json([item._asdict() for item in damage])
     else:
         for item in damage:
-            click.echo(str(item))
+            printing.say(str(item))
         if damage:
             one = len(damage) == 1
             done = (
                 f"{'was' if one else 'were'} damaged, and removed" if removing else f"{'is' if one else 'are'} damaged"
             )
-            click.echo(f"{counted(len(damage), 'thing')} {done}")
+            printing.say(f"{counted(len(damage), 'thing')} {done}")
         else:
-            click.echo(f"all is well: {counted(tasks or 0, 'task')}")
+            printing.say(f"all is well: {counted(tasks or 0, 'task')}")
     if damage and not removing:
         raise SystemExit(1)
 
@@ -224,7 +226,7 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
     with options.opened(place) as repository:
-        click.echo(f"{counted(len(repository), 'task')} written: {repository.export(folder)}")
+        printing.say(f"{counted(len(repository), 'task')} written: {repository.export(folder)}")
 
 
 @repo.command("import")
@@ -236,7 +238,7 @@ def import_(folder: Path, place: str) -> None:
 
     read_manifest(folder)  # before a repository is made for nothing
     with options.opened(place, create=True) as repository:
-        click.echo(f"{counted(repository.import_(folder), 'task')} read into {repository.place}")
+        printing.say(f"{counted(repository.import_(folder), 'task')} read into {repository.place}")
 
 
 def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
@@ -259,15 +261,17 @@ def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
 
 def _called(policy: dict[str, Any]) -> str:
     """A policy in a few words."""
-    return policy["name"] if policy["source"] in (None, policy["name"]) else f"{policy['name']} ({policy['source']})"
+    name, source = one_line(policy["name"]), policy["source"]
+    return name if source in (None, policy["name"]) else f"{name} ({one_line(source)})"
 
 
 def _added_line(repository: Repository, number: int, own_before: int | None, source: Path | None) -> str:
     """What became of a task and its policy; ``own_before``: the task's own policy if it was stored already."""
     record = repository.record(number)
     own = record.policy_of_record == record.own_policy
-    worth = f"worth {record.value:.4g} under {record.policy_name}{'' if own else ', better than its own'}"
-    task = f"task {number}: {record.name or 'unnamed'}"
+    policy = one_line(record.policy_name)
+    worth = f"worth {record.value:.4g} under {policy}{'' if own else ', better than its own'}"
+    task = f"task {number}: {one_line(record.name or 'unnamed')}"
     if own_before is None:
         return f"{task}, {worth}"
     if own_before != record.own_policy:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pastmaster.cli import options
+from pastmaster.cli import options, printing
 
 
 @click.command()
@@ -25,4 +25,4 @@ def report(place: str, out: Path, quiet: bool) -> None:
 
     written = write_report(place, out)
     if not quiet:
-        click.echo(f"report: {written} ({written.stat().st_size / 1e3:,.0f} kB)")
+        printing.say(f"report: {written} ({written.stat().st_size / 1e3:,.0f} kB)")

@@ -70,13 +70,13 @@ def reproduce(
     except KeyboardInterrupt:
         done = len(list((out / "units").glob("*.npz")))
         kept = f"{done} settings are done and kept in {out / 'units'}"
-        click.echo(f"interrupted: {kept}; the same command continues", err=True)
+        printing.say(f"interrupted: {kept}; the same command continues", err=True)
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if found.replaced:
         kept = f"what it had run is kept in {out / 'units'}"
-        click.echo(f"the tables and figures of an earlier reproduction in {out} were removed; {kept}", err=True)
+        printing.say(f"the tables and figures of an earlier reproduction in {out} were removed; {kept}", err=True)
     if as_json:
         printing.print_json(
             {
@@ -98,12 +98,12 @@ def _print_claims(found: Reproduction) -> None:
     for claim in found.claims:
         _print_claim(claim, found.seeds[0], quick)
     if quick:
-        click.echo(f"quick: {found.verdict}")
+        printing.say(f"quick: {found.verdict}")
     elif len(found.seeds) < ENOUGH_SEEDS:
-        click.echo(f"{found.verdict} (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)")
+        printing.say(f"{found.verdict} (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)")
     else:
-        click.echo(f"{found.verdict} on {len(found.seeds)} seeds")
-    click.echo(f"tables and figures: {found.out}; a page of them: pastmaster report {found.out}")
+        printing.say(f"{found.verdict} on {len(found.seeds)} seeds")
+    printing.say(f"tables and figures: {found.out}; a page of them: pastmaster report {found.out}")
 
 
 def _print_claim(claim: Claim, first_seed: int, quick: bool) -> None:
@@ -111,7 +111,7 @@ def _print_claim(claim: Claim, first_seed: int, quick: bool) -> None:
     held, n = sum(claim.held), len(claim.held)
     verdict = "quick, not judged" if quick else "held" if claim.reproduced else "FAILED"
     count = f", held on {held} of {n} seeds; seed {first_seed}:" if n > 1 and not quick else ""
-    click.echo(f"{claim.id}: {verdict}{count}")
+    printing.say(f"{claim.id}: {verdict}{count}")
     _print_paragraph(claim.sentence)
     failed = [check for check in claim.checks if check.held is False and not quick]
     shown = failed or claim.checks[:SHOWN]
@@ -124,12 +124,12 @@ def _print_claim(claim: Claim, first_seed: int, quick: bool) -> None:
         _print_paragraph(f"    and {len(claim.checks) - len(shown)} more in claims.json")
     if claim.reason:
         _print_paragraph(f"why, we think: {claim.reason}")
-    click.echo("")
+    printing.say("")
 
 
 def _print_paragraph(text: str) -> None:
     """A paragraph below a claim."""
-    click.echo(textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="        "))
+    printing.say(*textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="        "))
 
 
 def _figure(value: float | None) -> str:

@@ -11,8 +11,10 @@ import click
 
 from pastmaster.cli.options import grouped, imported, modules_option, repository_argument, whole_option
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
+    from pastmaster.npy import Header
     from pastmaster.tasks import GymTask, TabularMDP
 
 DOMAINS = ("surveillance", "windy-corridor", "coloured-grid")
@@ -20,6 +22,9 @@ TASK_ARRAYS = ("next_state", "reward", "probability", "terminated", "start", "ga
 NEEDED = {"next_state", "reward", "gamma"}
 DEFAULT_GAMMA = 0.99
 POLICY_FILES = (".zip", ".npy")
+LARGEST_JSON = 2**26
+OUTCOMES = ("next_state", "reward", "probability", "terminated")  # of one shape
+LONGEST_NAME = 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -128,10 +133,9 @@ task_options = grouped(NamedTasks, "named", OPTIONS)
 
 def _mapping(text: str, option: str) -> dict[str, Any]:
     """A JSON object."""
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise InvalidInputError(f"{option} is not JSON: {error}") from None
+    from pastmaster.files import from_json
+
+    found = from_json(text, option)
     if not isinstance(found, dict):
         raise InvalidInputError(f"{option} is {text}, must be a JSON object like '{{\"size\": 4}}'")
     return found
@@ -139,15 +143,11 @@ def _mapping(text: str, option: str) -> dict[str, Any]:
 
 def _listed_kwargs(path: Path) -> list[dict[str, Any]]:
     """The arguments of environments in a file: a JSON list of objects."""
-    from pastmaster.files import checked_file
+    from pastmaster.files import checked_file, from_json, read_whole
 
+    place = f"--kwargs-file {path}"
     path = checked_file("--kwargs-file", path, "a JSON file")
-    try:
-        found = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InvalidInputError(f"--kwargs-file {path} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InvalidInputError(f"--kwargs-file {path} is not JSON: {error}") from None
+    found = from_json(read_whole(path, LARGEST_JSON, place), place)
     if not isinstance(found, list) or not found:
         raise InvalidInputError(f"--kwargs-file {path} is no list, must be a JSON list of objects, one task each")
     for i, arguments in enumerate(found):
@@ -180,21 +180,35 @@ def environment_task(
 
 def read_task(path: Path) -> TabularMDP:
     """A task from an .npz file whose arrays are named as the arguments of ``TabularMDP``."""
-    from pastmaster.files import checked_file, read_npz
+    from pastmaster.files import checked_file
+    from pastmaster.npy import read_npz
     from pastmaster.tasks import TabularMDP
 
     if path.suffix in POLICY_FILES:
         raise InvalidInputError(f"{path} is given as a task, must follow --policy")
-    found = read_npz(checked_file("the task", path, "an .npz file of arrays"), str(path))
-    unknown, missing = set(found) - set(TASK_ARRAYS), NEEDED - set(found)
-    if unknown or missing:
-        what = repr(min(unknown)) if unknown else f"no {min(missing)!r}"
-        raise InvalidInputError(
-            f"{path} holds {what}, must hold next_state, reward and gamma, and may hold probability, terminated, "
-            "start, horizon and name"
-        )
+    path = checked_file("the task", path, "an .npz file of arrays")
+    found = read_npz(path, str(path), examine=lambda headers: _check_arrays(path, headers))
     scalars = {name: array.item() for name, array in found.items() if array.ndim == 0}
     try:
         return TabularMDP(**{"name": path.stem, **found, **scalars})
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: {error}") from None
+
+
+def _check_arrays(path: Path, headers: dict[str, Header]) -> None:
+    """Refuse arrays that are not those of a task, by their names, shapes and types alone."""
+    unknown, missing = set(headers) - set(TASK_ARRAYS), NEEDED - set(headers)
+    if unknown or missing:
+        what = one_line(repr(min(unknown))) if unknown else f"no {min(missing)!r}"
+        raise InvalidInputError(
+            f"{path} holds {what}, must hold next_state, reward and gamma, and may hold probability, terminated, "
+            "start, horizon and name"
+        )
+    shape = headers["next_state"].shape
+    for name, header in headers.items():
+        allowed: list[tuple[int, ...]] = [shape] if name in OUTCOMES else [()]
+        allowed += [shape[:1]] if name == "start" else []
+        text = name == "name"
+        if header.shape not in allowed or (header.dtype.kind == "U") != text or header.dtype.itemsize > LONGEST_NAME:
+            wanted = f"numbers {' or '.join(map(str, allowed))}" if not text else "one text"
+            raise InvalidInputError(f"{path}: {name} is {header.dtype} {header.shape}, must be {wanted}")

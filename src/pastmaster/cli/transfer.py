@@ -73,13 +73,13 @@ def transfer(
     if as_json:
         printing.print_json(_as_json(run, arms) | {"seed": seed, "added": added})
     else:
-        click.echo(f"{run}, seed {seed}")
+        printing.say(f"{run}, seed {seed}")
         if optimum is not None:
-            click.echo(f"an optimal policy earns {optimum:.4g}, the best source {best:.4g}")
+            printing.say(f"an optimal policy earns {optimum:.4g}, the best source {best:.4g}")
         lines = [(arm["name"], arm["source"] or "-", f"{100 * arm['share']:.0f}") for arm in arms]
         printing.print_table(("who ran the episodes", "file", "% of them"), lines)
         if added is not None:
-            click.echo(f"added as task {added}")
+            printing.say(f"added as task {added}")
     if picture is not None:
         printing.save_picture(run.plot(optimum), picture)
 

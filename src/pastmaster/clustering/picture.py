@@ -9,7 +9,6 @@ import numpy as np
 
 from pastmaster import figures
 from pastmaster.arrays import FloatArray, LongArray
-from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +68,7 @@ def _names(clustering: Clustering, tasks: bool) -> list[str]:
         )
         begin = common.rfind(", ") + 2 if ", " in common else 0
         names = [name[begin:] for name in names]
-    return [one_line(name, LONGEST_NAME) for name in names]
+    return [figures.label(name, LONGEST_NAME) for name in names]
 
 
 def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:

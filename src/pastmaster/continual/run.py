@@ -172,7 +172,7 @@ def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
 
 def _draw(axes: Axes, curves: Mapping[str, FloatArray]) -> None:
     for i, (label, values) in enumerate(curves.items()):
-        axes.plot(np.arange(1, len(values) + 1), values, label=label, **figures.line_style(i))
+        axes.plot(np.arange(1, len(values) + 1), values, label=figures.label(str(label)), **figures.line_style(i))
     axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
     axes.grid(alpha=0.3, axis="y")
 

@@ -54,7 +54,7 @@ def _name(axes: Any, estimate: CrossValueEstimate) -> None:
 
 
 def _short(names: Sequence[str], n: int) -> list[str]:
-    return [name[:LONGEST_NAME] or str(i) for i, name in enumerate(names or [""] * n)]
+    return [figures.label(name, LONGEST_NAME) or str(i) for i, name in enumerate(names or [""] * n)]
 
 
 def _plain_numbers(axes: Any) -> None:

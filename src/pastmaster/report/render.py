@@ -23,8 +23,8 @@ from pastmaster.figures import COLOURS, DASHES
 from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import payload
 from pastmaster.tables import counted
+from pastmaster.texts import printable
 
-CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NO_SCRIPT = "The figures need JavaScript, all of which is in this file. The texts and tables are complete without it."
 HOW = "Point at a figure to read it, drag to enlarge, double-click to go back. A name under a figure hides its line."
 DASH_LENGTHS = {"-": (), "--": (7, 4), "-.": (10, 3, 2, 3)}
@@ -225,15 +225,28 @@ def _prose(prose: Prose) -> str:
 
 def _text(text: str) -> str:
     """Text as HTML, in elements and in quoted attributes."""
-    return escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+    return escape(printable(text, keep="\n\t"))
 
 
 def _data(name: str, content: Any) -> str:
     """JSON that no parser of HTML can leave: neither ``</script`` nor ``<!--`` can be in it."""
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_printable(content), separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _printable(content: Any) -> Any:
+    """Plain data with every text in it as a page shows it."""
+    if isinstance(content, dict):
+        return {key: _printable(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_printable(value) for value in content] if any(map(_holds_text, content)) else content
+    return printable(content, keep="\n\t") if isinstance(content, str) else content
+
+
+def _holds_text(value: Any) -> bool:
+    return isinstance(value, str | list | tuple | dict)
 
 
 def _script(source: str) -> str:

@@ -23,6 +23,7 @@ from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.worth import vector
+from pastmaster.texts import printable
 
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
 LARGEST_ID = 2**62
@@ -43,7 +44,7 @@ class Damage(NamedTuple):
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
+        return printable(f"{self.place}: {self.problem}")
 
 
 def find_damage(database: Database) -> list[Damage]:

@@ -24,7 +24,7 @@ def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | No
     """Learning curves with their intervals, on given axes."""
     for i, (label, run) in enumerate(runs.items()):
         curve, style = run.curve(), figures.line_style(i)
-        axes.plot(curve.episode, curve.mean, label=label, **style)
+        axes.plot(curve.episode, curve.mean, label=figures.label(str(label)), **style)
         axes.fill_between(curve.episode, curve.low, curve.high, color=style["color"], alpha=0.2, linewidth=0)
     if optimum is not None:
         axes.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
@@ -48,7 +48,7 @@ def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) 
     best = run.best_source
     if best is not None:
         mean = float(run.returns[run.arms == best].mean())
-        label = f"best source, {run.arm_names[best]}: its mean"
+        label = f"best source, {figures.label(run.arm_names[best])}: its mean"
         above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=label)
     if optimum is not None:
         above.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
@@ -104,8 +104,8 @@ def _legend(run: TransferRun, colours: list[str]) -> list[tuple[list[int], str, 
     used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
     own = [int(i) for i in np.argsort(-used[:-1], kind="stable") if colours[i] != OTHERS]
     others = [i for i in range(run.n_sources) if colours[i] == OTHERS]
-    entries = [([i], run.arm_names[i], colours[i]) for i in (run.n_sources, *own)]
+    entries = [([i], figures.label(run.arm_names[i]), colours[i]) for i in (run.n_sources, *own)]
     if others:
-        what = run.arm_names[others[0]] if len(others) == 1 else f"the other {len(others)} sources"
+        what = figures.label(run.arm_names[others[0]]) if len(others) == 1 else f"the other {len(others)} sources"
         entries.append((others, what, OTHERS))
     return entries

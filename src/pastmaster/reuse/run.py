@@ -236,7 +236,7 @@ class TransferRun:
     @property
     def _keep(self) -> str:
         arm = int(self.recommended[self.best_trial])
-        return "the learner" if arm == self.n_sources else self.arm_names[arm]
+        return "the learner" if arm == self.n_sources else one_line(self.arm_names[arm])
 
 
 class Curve(NamedTuple):

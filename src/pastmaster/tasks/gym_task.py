@@ -117,7 +117,7 @@ class GymTask:
         return hash((self.name, self.gamma, self.horizon))
 
     def __str__(self) -> str:
-        return self.name
+        return one_line(self.name)
 
     def __repr__(self) -> str:
         settings = f", gamma={self.gamma:g}, horizon={self.horizon})"
