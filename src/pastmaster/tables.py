@@ -32,7 +32,7 @@ def shown(value: Any) -> str:
         if isinstance(value, int) and value.bit_length() > 4 * width:  # Python does not write down the longest
             return f"a number of {math.ceil(value.bit_length() * math.log10(2)):,} digits"
         text = repr(value) if _held(value) < MANY else reprlib.repr(value)
-        return one_line(text.encode(errors="backslashreplace").decode(), width)
+        return one_line(text, width)
     except Exception:  # of whatever kind: it is the value's
         return f"a {type(value).__name__} that cannot be printed"
 
