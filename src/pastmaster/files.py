@@ -86,15 +86,17 @@ def read_whole(path: str | os.PathLike[str], most: int = LARGEST, place: str = "
 def reading(path: str | os.PathLike[str], place: str) -> Iterator[BufferedReader]:
     """A regular file, opened to read; a pipe, which could hang, and a device, which could be endless, are refused."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            _check_regular(os.fstat(file.fileno()), place)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        raise InvalidInputError(f"{place} cannot be read: {_reason(error)}") from None
+    try:
+        _check_regular(os.fstat(descriptor), place)
+        with open(descriptor, "rb", closefd=False) as file:
             yield file
-    except InvalidInputError:
-        raise
     except OSError as error:
         raise InvalidInputError(f"{place} cannot be read: {_reason(error)}") from None
-    except ValueError as error:
-        raise InvalidInputError(f"{place} cannot be read: {error}") from None
+    finally:
+        os.close(descriptor)
 
 
 def _check_regular(found: os.stat_result, place: str) -> None:

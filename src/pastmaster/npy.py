@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import numpy as np
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
 from pastmaster.files import LARGEST, reading
+from pastmaster.tables import one_line, shown
 
 LONGEST_HEADER = 10_000
 PLAIN = "biufcSU"  # kinds of dtype that hold no Python objects
@@ -63,7 +65,9 @@ def read_header(head: bytes, size: int, place: str) -> Header:
         shape, fortran, dtype = read(buffer, max_header_size=LONGEST_HEADER)
         np.broadcast_to(np.int8(0), shape)  # refused where no array can have this shape
     except Exception as error:  # a header is a Python literal: what is wrong with one can raise anything
-        raise DamagedError(f"{place}: has no readable .npy header: {str(error)[:200] or type(error).__name__}") from None
+        raise DamagedError(
+            f"{place}: has no readable .npy header: {one_line(str(error), 200) or type(error).__name__}"
+        ) from None
     header = Header(shape, fortran, dtype, buffer.tell())
     if dtype.kind not in PLAIN or dtype.hasobject or not dtype.itemsize:
         raise DamagedError(f"{place}: has dtype {dtype}, must hold plain numbers; objects are never read")
@@ -119,12 +123,12 @@ def read_npz(
         for entry in archive.infolist():
             with archive.open(entry) as member:
                 head = member.read(min(entry.file_size, LONGEST_HEADER))
-            headers[entry.filename.removesuffix(".npy")] = read_header(head, entry.file_size, entry.filename)
+            headers[entry.filename.removesuffix(".npy")] = read_header(head, entry.file_size, _name(entry))
         if len(headers) < len(archive.infolist()):
             raise ValueError("two of its arrays have the same name")
         examine(headers)
         named = zip(headers, archive.infolist(), strict=True)
-        return {name: npy_array(_content(archive, entry), entry.filename) for name, entry in named}
+        return {name: npy_array(_content(archive, entry), _name(entry)) for name, entry in named}
 
 
 def read_zip(
@@ -158,11 +162,14 @@ def _opened(
 ) -> Iterator[zipfile.ZipFile]:
     """A zip file whose list of members has been checked; whatever is wrong here and in the block is one sentence."""
     try:
-        with _sized(source, place) as (file, length):
-            with _Listed(file) as listed, zipfile.ZipFile(listed) as archive:
-                listed.is_open = True
-                _check_members(archive.infolist(), length, place, most, limits, stored)
-                yield archive
+        with (
+            _sized(source, place) as (file, length),
+            _Listed(file) as listed,
+            zipfile.ZipFile(listed) as archive,
+        ):
+            listed.is_open = True
+            _check_members(archive.infolist(), length, place, most, limits, stored)
+            yield archive
     except DamagedError as error:
         raise InvalidInputError(f"{place} is not {kind}: {error}") from None
     except PastmasterError:
@@ -170,7 +177,7 @@ def _opened(
     except OSError as error:
         raise InvalidInputError(f"{place} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # zipfile raises nearly anything where a file is damaged
-        raise InvalidInputError(f"{place} is not {kind}: {str(error)[:200] or type(error).__name__}") from None
+        raise InvalidInputError(f"{place} is not {kind}: {one_line(str(error), 200) or type(error).__name__}") from None
 
 
 @contextmanager
@@ -208,7 +215,7 @@ def _check_members(
     wanted = [entry for entry in entries if limits is None or entry.filename in limits]
     for entry in wanted:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{entry.filename} is compressed by method {entry.compress_type}, must be by deflate")
+            raise ValueError(f"{_name(entry)} is compressed by method {entry.compress_type}, must be by deflate")
     total = sum(entry.file_size for entry in (entries if stored else wanted))
     if stored and (total > length or any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)):
         raise ValueError(f"it would unpack to {total:,} bytes, must not be compressed")
@@ -218,7 +225,7 @@ def _check_members(
             raise InvalidInputError(f"{place}: {name} has {size:,} bytes, must have at most {limit:,}")
     fair = max(SMALL, RATIO * length)
     if total > min(most, fair):
-        why = "" if most <= fair else f", {RATIO} times its own size: np.savez writes it without compression"
+        why = "" if most <= fair else f" from a file of {length:,}: np.savez writes it without compression"
         raise ValueError(f"it would unpack to {total:,} bytes, must be at most {min(most, fair):,}{why}")
     if sum(entry.compress_size for entry in entries) > length:
         raise ValueError("its members overlap")
@@ -229,5 +236,10 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with archive.open(entry) as member:
         raw = member.read(entry.file_size + 1)
     if len(raw) != entry.file_size:
-        raise ValueError(f"{entry.filename} has {len(raw):,} bytes, must have {entry.file_size:,}")
+        raise ValueError(f"{_name(entry)} has {len(raw):,} bytes, must have {entry.file_size:,}")
     return raw
+
+
+def _name(entry: zipfile.ZipInfo) -> str:
+    """What a member is called, as an error tells it: a file may call it anything."""
+    return entry.filename if re.fullmatch(r"[\w./-]{1,80}", entry.filename) else shown(entry.filename)
