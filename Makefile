@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test soak docs bench format clean
+VERSIONS ?= newest
+WITHOUT ?=
+
+.PHONY: demo test soak versions docs bench format clean
 
 demo: .venv/installed
 	$(BIN)/pastmaster demo
@@ -20,6 +23,11 @@ test: .venv/installed-dev
 # Everything marked soak or repeated, in full: before a release.
 soak: .venv/installed-dev
 	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -rP -o timeout=7200
+
+# The tests on another Python, with the newest or the least versions of everything that pyproject.toml allows:
+# make versions PYTHON=python3.13 VERSIONS=minimum WITHOUT=sb3
+versions:
+	$(PYTHON) tests/versions.py $(VERSIONS) --without "$(WITHOUT)" -n $(JOBS)
 
 # The documentation as a site that needs no network: open site/index.html.
 docs: .venv/installed-docs

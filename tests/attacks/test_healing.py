@@ -27,7 +27,8 @@ from pastmaster.repository.schema import RECORDS, metadata
 pytestmark = [pytest.mark.repeated, pytest.mark.long(20)]
 SEED = 1600
 CORPUS = (
-    "DELETE FROM tasks WHERE id = 2",  # a run refers to it
+    "DELETE FROM tasks WHERE id = 4",  # a run refers to it
+    "DELETE FROM tasks WHERE id IN (SELECT task_id FROM runs)",
     "DELETE FROM sequences WHERE name = 'tasks'",
     "DELETE FROM sequences",
     "DELETE FROM runs WHERE position = 1; DELETE FROM arrays WHERE owner = 'runs'",  # nothing tells of it but the hole
