@@ -53,6 +53,7 @@ class Team:
         if self.workers is None:
             with interrupts.deferred():
                 self.workers = BACKENDS[kind](function, count)
+            self.workers.greet()
         return self.workers
 
     def close(self) -> None:

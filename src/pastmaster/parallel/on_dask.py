@@ -41,7 +41,6 @@ class Dask(Cluster):
         try:
             self._connect(distributed, count)
             self.function = self._submitted(bytes, content)  # a task, not scattered data: made again if its worker dies
-            self.greet()
         except BaseException:
             self.close()
             raise

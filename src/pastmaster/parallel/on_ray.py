@@ -44,7 +44,6 @@ class Ray(Cluster):
                 self._start(count)
             self.functions = {"__name__": "__main__"}  # and so sent by value: a worker may not have them
             exec(source(), self.functions)
-            self.greet()
             self.function = self.ray.put(content)
         except BaseException:
             self.close()

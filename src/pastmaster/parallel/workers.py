@@ -67,6 +67,9 @@ class Workers(ABC):
     check_every: float | None = None
     """The seconds after which to ``check`` again."""
 
+    def greet(self) -> None:  # noqa: B027  nothing to do for workers of this machine
+        """Refuse workers that do not have the code of this program."""
+
     @abstractmethod
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         """Begin a chunk, now or when there is a worker for it."""
@@ -79,7 +82,7 @@ class Workers(ABC):
         """The results in what a future gave, or the error of the job that failed."""
         return transport.received(outcome)
 
-    def check(self) -> None:  # noqa: B027  nothing to do for workers of this machine
+    def check(self) -> None:  # noqa: B027
         """Raise an error if there are no workers any more."""
 
     @abstractmethod
