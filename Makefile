@@ -20,9 +20,9 @@ test: .venv/installed-dev
 	$(BIN)/python tests/compile_kernels.py & $(BIN)/mypy; found=$$?; wait; exit $$found
 	$(BIN)/pytest -n $(JOBS)
 
-# Everything marked soak or repeated, in full: before a release.
+# Everything marked soak or repeated, in full, before a release: what was tried, survived and failed, as one table.
 soak: .venv/installed-dev
-	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -rP -o timeout=7200
+	PASTMASTER_SOAK=1 $(BIN)/pytest -n $(JOBS) -o timeout=7200
 
 # The tests on another Python, with the newest or the least versions of everything that pyproject.toml allows:
 # make versions PYTHON=python3.13 VERSIONS=minimum WITHOUT=sb3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import faults
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from attempts import Tally
 from faults import canonical, repetitions, report, small_task
 from postgres import Server
 
@@ -105,9 +107,11 @@ def disturb(place: str, folder: Path, variant: str, whole: Outcome, rng: np.rand
     [("sqlite", "clusters"), ("sqlite", "all"), ("sqlite", "learned"), ("postgres", "after others")],
 )
 def test_an_agent_killed_at_any_moment_ends_with_the_same_bits(
-    request: pytest.FixtureRequest, database: str, variant: str, rng: np.random.Generator, tmp_path: Path
-) -> None:
+    request: pytest.FixtureRequest, database: str, variant: str, rng: np.random.Generator, tmp_path: Path,
+    attempts: Callable[[str, str], Tally],
+) -> None:  # fmt: skip
     """[200 kills in all]."""
+    tally = attempts("kill -9 during a lifelong stream", "resumed, it ends with the same bits")
     server: Server | None = request.getfixturevalue("postgres_server") if database == "postgres" else None
     whole, kills, streams = None, 0, 0
     while whole is None or kills < KILLS // 4:
@@ -119,6 +123,7 @@ def test_an_agent_killed_at_any_moment_ends_with_the_same_bits(
                 if not disturb(place, folder, variant, whole, rng):
                     break
                 kills += 1
+                tally.survived()
                 assert_whole(place, variant)
             if not (folder / "outcome").exists():
                 faults.finish(faults.start(run_stream, place, folder, variant, None))

@@ -150,9 +150,9 @@ def test_sequences_are_read_when_looked_at(place, rng, monkeypatch):
 def test_a_closed_repository_and_the_context_manager_let_go(place, rng):
     with Repository(place) as repository:
         repository.add(random_task(rng))
-        pool = repository.database._engine.pool
+        pool = repository.database.backend.engine.pool
         assert pool.checkedin() == 1
-    assert repository.database._engine.pool.checkedin() == 0
+    assert repository.database.backend.engine.pool.checkedin() == 0
     repository.close()
 
 

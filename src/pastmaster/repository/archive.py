@@ -47,7 +47,8 @@ def export(database: Database, folder: Path) -> Path:
         partial = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
         try:
             (partial / "arrays").mkdir()
-            manifest = database.read(lambda connection: _write(connection, partial))
+            with database.snapshot() as still:
+                manifest = still.read(lambda connection: _write(connection, partial))
             text = json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1)
             write_new(partial / "manifest.json", text.encode())
             partial.chmod(0o755)

@@ -38,6 +38,8 @@ def pack(array: Array) -> Packed:
 def unpack(packed: Packed, owner: str, number: int, name: str) -> Array:
     """The array of this name and record, read-only, or ``DamagedError`` naming it."""
     place, (data, size, sha256) = f"{owner} {number}: array {name!r}", packed
+    if not (isinstance(data, bytes) and isinstance(size, int)):  # SQLite keeps a type with each value
+        raise DamagedError(f"{place}: is stored as {type(data).__name__} of {size!r} bytes, must be bytes")
     if Packed(data, size, hashlib.sha256(data).hexdigest()).of(owner, number, name).sha256 != sha256:
         raise DamagedError(f"{place}: its checksum does not match its {len(data):,} bytes")
     try:

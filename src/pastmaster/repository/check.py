@@ -47,18 +47,19 @@ class Damage(NamedTuple):
         return printable(f"{self.place}: {self.problem}")
 
 
-def find_damage(database: Database) -> list[Damage]:
-    """All damage in a repository, each place and problem once."""
+def find_damage(database: Database, place: str | None = None) -> list[Damage]:
+    """All damage in a repository, each place and problem once; the file itself is called ``place``."""
+    place = place or database.place
     found: list[Damage] = []
 
     def examine_all(connection: sa.Connection) -> None:
-        found[:] = _file(connection, database.place) if database.is_sqlite else []
+        found[:] = _file(connection, place) if database.is_sqlite else []
         found.extend(examine(connection))
 
     try:
         database.read(examine_all)
     except DamagedError as error:  # SQLite may refuse even to end the transaction
-        found.append(Damage(database.place, str(error)))
+        found.append(Damage(place, str(error).replace(database.place, place)))
     return list(dict.fromkeys(found))
 
 
@@ -121,6 +122,7 @@ class Examiner:
                 self.damage.append(Damage(place, "is missing, though its arrays are there"))
             return
         its_arrays = self._arrays(table, number)
+        self._ask(place, lambda: self._lookup_arrays(table, number, sorted(its_arrays)))
         row = self._try(place, lambda: rows.verified(table, raw))
         if row is None:
             return
@@ -135,6 +137,14 @@ class Examiner:
         query = sa.select(columns.id).where(*(columns[name] == row[name] for name in names))
         if None not in map(row.get, names) and row["id"] not in self.connection.execute(query).scalars().all():
             raise DamagedError(f"is not found by its {' and '.join(names)}")
+
+    def _lookup_arrays(self, table: str, number: int, names: list[str]) -> None:
+        """Whether arrays are found by their names, as readers ask for them: another way down the index."""
+        query = sa.select(arrays.c.name).where(
+            arrays.c.owner == table, arrays.c.owner_id.in_([number]), arrays.c.name.in_(names)
+        )
+        if missing := set(names) - set(self.connection.execute(query).scalars()):
+            raise DamagedError(f"array {min(missing)!r} is not found by its name")
 
     def _contents(self, table: str, row: rows.Row, its_arrays: dict[str, Array]) -> None:
         """Whether a record is what it claims to be."""

@@ -1,17 +1,20 @@
 """Transactions on a repository's database, and its schema brought up to date.
 
-``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. If the server goes
+``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. If a server goes
 away, they wait for it and run the function again, unless the server holds the receipt of that transaction.
+
+Whatever ends a transaction early, an error, Ctrl-C or a second one, its connection is given up with it: no lock stays.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,10 +23,14 @@ import sqlalchemy as sa
 from pastmaster import formerly
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
 from pastmaster.repository import location, schema
+from pastmaster.repository.postgres import Server, is_away
+from pastmaster.repository.shield import Shield
+from pastmaster.repository.sqlite import ChangedError, File
 
 Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 RECONNECT_SECONDS = 60.0
+AT_ONCE = 15  # transactions of one process; more threads wait for their turn
 MIGRATIONS = [Path(__file__).parent / "migrations" / "versions"]
 
 
@@ -31,18 +38,16 @@ class Database:
     """A repository's database, opened, with the newest schema."""
 
     def __init__(self, url_or_path: Any, *, create: bool) -> None:
-        self.url = location.parse(url_or_path)
-        self.place = location.shown(self.url)
-        if self.is_sqlite:
-            location.check_path(self.url, create)
-        self._engine, self._process = location.engine(self.url), os.getpid()
-        self._name = uuid.uuid4().hex
+        url = location.parse(url_or_path)
+        self.backend: File | Server = File(url, create) if url.drivername == "sqlite" else Server(url)
+        self.place = self.backend.place
+        self._turns, self._process = threading.BoundedSemaphore(AT_ONCE), os.getpid()
         try:
             if self._once(False, current_revision) != schema.REVISION:
                 self._once(True, lambda connection: upgrade(connection, self.place, create))
             self._former = self._once(False, version_table) == formerly.VERSION_TABLE
-            if self.is_sqlite:
-                location.use_log(self._engine)
+            if isinstance(self.backend, File):
+                self.backend.forget_log()
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
             self.close()
             sentence = self._translated(error)
@@ -53,7 +58,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        return self.url.drivername == "sqlite"
+        return isinstance(self.backend, File)
 
     def read(self, work: Work[Result]) -> Result:
         """``work(connection)`` on one consistent snapshot."""
@@ -69,7 +74,23 @@ class Database:
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.dispose(close=self._process == os.getpid())
+        self.backend.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Database]:
+        """The database as it is now, to be read at length without holding up writers.
+
+        Of a file that is a copy in a temporary folder; where there is no room for one, or the file cannot be copied, it
+        is the file itself, and writers wait. A server keeps snapshots by itself.
+        """
+        with ExitStack() as stack:
+            still = self
+            if isinstance(self.backend, File):
+                with suppress(OSError, sqlite3.Error, sa.exc.DBAPIError, PastmasterError):
+                    copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pastmaster"))) / "copy.db"
+                    self.backend.copy(copy)
+                    still = stack.enter_context(closing(Database(copy, create=False)))
+            yield still
 
     def _persistently(self, writes: bool, work: Work[Result]) -> Result:
         """Run ``work``, and again while the server is away; work that was committed is not repeated."""
@@ -81,116 +102,78 @@ class Database:
                     return sent[-1][1]
                 return self._once(writes, work, sent)
             except sa.exc.DBAPIError as error:
-                now = time.monotonic()
-                deadline = deadline or now + RECONNECT_SECONDS
-                if self.is_sqlite or not _lost(error) or now > deadline:
+                if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self._translated(error) from None
+            except ChangedError:
+                if time.monotonic() > (deadline or _soon()):
+                    raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
+            deadline = deadline or _soon()
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
     def _committed(self, receipt: str) -> bool:
-        """Whether a transaction whose acknowledgement was lost was committed.
-
-        It took the writer's turn and left its receipt as its last act, so whoever has the turn after it can see. A
-        transaction's number would not do: after a crash the server gives the same number to another one.
-        """
-        query = sa.text("SELECT receipt FROM pastmaster_receipts WHERE writer = :writer")
-
-        def held(connection: sa.Connection) -> bool:
-            if not _has_receipts(connection):
-                return False
-            return connection.execute(query, {"writer": self._writer()}).scalar() == receipt
-
-        return self._once(True, held)
-
-    def _writer(self) -> str:
-        """Who writes: one thread of one process writes one thing at a time."""
-        return f"{self._name}/{os.getpid()}/{threading.get_ident()}"
+        """Whether a transaction whose acknowledgement was lost was committed."""
+        server = self.backend
+        return isinstance(server, Server) and self._once(True, lambda c: server.has_receipt(c, receipt))
 
     def _once(self, writes: bool, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
-        if self._process != os.getpid():  # a forked child must not talk on its parent's connections
-            self._engine.dispose(close=False)
-            self._process = os.getpid()
-        options: dict[str, Any] = {"writes": writes}
-        if not self.is_sqlite:
-            options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
-        with self._engine.connect().execution_options(**options) as connection, connection.begin():
-            if writes and not self.is_sqlite:
-                _take_turn(connection)
+        """One transaction. Ctrl-C strikes while the work is done and while we wait, and nowhere else."""
+        backend, turns = self.backend, self._own_turns()
+        with Shield() as shield:
+            if not shield.wait_for(lambda: turns.acquire(blocking=False), location.BUSY_SECONDS):
+                raise RepositoryError(
+                    f"{self.place} was in use by {AT_ONCE} threads of this process for {location.BUSY_SECONDS} "
+                    "seconds, try again"
+                )
             try:
-                result = work(connection)
-            except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
-                raise DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})") from None
-            if writes and not self.is_sqlite and sent is not None:
-                sent.append((_leave_receipt(connection, self._writer()), result))
-            return result
+                number = backend.enter()
+                try:
+                    connection = backend.connect(shield)
+                    try:
+                        backend.begin(connection, writes, shield)
+                        result: Result = shield.run(self._work, connection, work, writes, sent)
+                        backend.commit(connection, writes, shield)
+                        return result
+                    except BaseException:
+                        backend.abandon(connection)
+                        raise
+                    finally:
+                        connection.close()
+                finally:
+                    backend.leave(number)
+            finally:
+                turns.release()
+
+    def _work(
+        self, connection: sa.Connection, work: Work[Result], writes: bool, sent: list[tuple[str, Result]] | None
+    ) -> Result:
+        try:
+            result = work(connection)
+        except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
+            raise DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})") from None
+        if writes and sent is not None and isinstance(self.backend, Server):
+            sent.append((self.backend.leave_receipt(connection), result))
+        return result
+
+    def _own_turns(self) -> threading.BoundedSemaphore:
+        """The turns of this process: those that a parent's threads had taken are not ours."""
+        if self._process != os.getpid():
+            self._turns, self._process = threading.BoundedSemaphore(AT_ONCE), os.getpid()
+        return self._turns
 
     def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error) -> RepositoryError:
         """The database's error in one sentence."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
-        for sign, sentence in COMPLAINTS.items():
-            if sign in reason:
-                kind = DamagedError if "damaged" in sentence else RepositoryError
-                return kind(sentence.format(place=self.place, reason=reason))
-        if not self.is_sqlite and isinstance(error, sa.exc.DBAPIError) and _lost(error):
+        if (sentence := self.backend.explained(reason)) is not None:
+            return sentence
+        if not self.is_sqlite and isinstance(error, sa.exc.DBAPIError) and is_away(error):
             return RepositoryError(f"the database at {self.place} does not answer: {reason}")
         return RepositoryError(f"the database at {self.place} refuses: {reason}")
 
 
-FULL = "the disk is full, nothing was changed in {place}: make room and try again ({reason})"
-IN_USE = f"{{place}} was in use by another program for {location.BUSY_SECONDS} seconds, try again"
-COMPLAINTS = {
-    "disk is full": FULL,
-    "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
-    "No space left": FULL,
-    "readonly database": "{place} is read-only, nothing was changed: make file and folder writable ({reason})",
-    "database is locked": IN_USE,
-    "lock timeout": IN_USE,
-    "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
-    "malformed": "{place} is damaged ({reason}); where it still opens, `pastmaster repo check` names what is lost",
-    "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",
-}
-
-
-def _take_turn(connection: sa.Connection) -> None:
-    """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
-    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{location.BUSY_SECONDS}s'"))
-    connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(7245311)"))
-
-
-def _has_receipts(connection: sa.Connection) -> bool:
-    return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
-
-
-def _leave_receipt(connection: sa.Connection, writer: str) -> str:
-    """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are thrown away."""
-    receipt = uuid.uuid4().hex
-    if not _has_receipts(connection):
-        columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
-        connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
-    connection.execute(
-        sa.text(
-            "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
-            "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
-        ),
-        {"writer": writer, "receipt": receipt},
-    )
-    connection.execute(sa.text("DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day'"))
-    return receipt
-
-
-def _lost(error: sa.exc.DBAPIError) -> bool:
-    """Whether the server went away or does not answer, rather than refusing what was asked."""
-    signs = (
-        "connect", "shutting down", "starting up", "in recovery", "terminating", "server closed", "timeout expired",
-        "timed out", "resolve host",
-    )  # fmt: skip
-    return error.connection_invalidated or (
-        isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
-        and any(sign in str(error.orig).lower() for sign in signs)
-    )
+def _soon() -> float:
+    return time.monotonic() + RECONNECT_SECONDS
 
 
 def current_revision(connection: sa.Connection) -> str | None:

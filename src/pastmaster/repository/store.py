@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from pastmaster.checks import flag, listed, whole
+from pastmaster.checks import file_path, flag, listed, whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.repository import archive, clusterings, names, rows
 from pastmaster.repository.addition import Addition, check_family
+from pastmaster.repository.backup import back_up
 from pastmaster.repository.check import Damage, find_damage
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
@@ -168,7 +169,8 @@ class Repository:
 
     def check(self) -> list[Damage]:
         """Read every record and verify every checksum, which finds accidents, not forgeries; returns the damage."""
-        return find_damage(self.database)
+        with self.database.snapshot() as still:
+            return find_damage(still, self.place)
 
     def remove_damaged(self) -> list[Damage]:
         """Remove every record that ``check`` names, and those that need it; returns what ``check`` found.
@@ -328,14 +330,30 @@ class Repository:
         ...     sorted(path.name for path in repository.export(f"{folder}/exported").iterdir())
         ['arrays', 'manifest.json']
         """
-        return archive.export(self.database, _folder("Repository.export", folder))
+        return archive.export(self.database, file_path("Repository.export", "folder", folder, "the path of a folder"))
+
+    def backup(self, path: str | Path) -> Path:
+        """Copy the repository as it is at one moment into a new file, beside whoever writes; every record is checked.
+
+        The file appears only when it is whole and on the disk. It is a repository of its own: to restore it, put it
+        where the old one was while nobody has that open. Not for PostgreSQL, which has pg_dump.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     len(Repository(repository.backup(f"{folder}/monday.db"), create=False))
+        0
+        """
+        return back_up(self.database, file_path("Repository.backup", "path", path, "the path of a new file"))
 
     def import_(self, folder: str | Path) -> int:
         """Read an exported folder into this repository, which must be new; returns the number of tasks.
 
         ``DamagedError`` if a checksum does not match; then nothing is stored.
         """
-        return archive.import_(self.database, _folder("Repository.import_", folder))
+        return archive.import_(self.database, file_path("Repository.import_", "folder", folder, "the path of a folder"))
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -375,10 +393,3 @@ class Repository:
 def _id(caller: str, number: Any) -> int:
     """A number that a record may have."""
     return whole(caller, "number", number, at_least=1)
-
-
-def _folder(caller: str, folder: Any) -> Path:
-    """A path as a person gives it."""
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise InvalidInputError(f"{caller}: folder is {shown(folder)}, must be the path of a folder")
-    return Path(folder)

@@ -1,0 +1,50 @@
+"""A backup of a repository in a file: a copy of one moment, made beside writers, verified before it is called one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import closing
+from pathlib import Path
+
+from pastmaster.errors import DamagedError, RepositoryError
+from pastmaster.files import flush_folder
+from pastmaster.repository.check import find_damage
+from pastmaster.repository.database import Database
+from pastmaster.repository.sqlite import File
+
+CALLER = "Repository.backup"
+
+
+def back_up(database: Database, target: Path) -> Path:
+    """Copy the file into a new one, which appears only when it is whole, on the disk and checked."""
+    file = database.backend
+    if not isinstance(file, File):
+        raise RepositoryError(
+            f"{CALLER}: {database.place} is on a server: use PostgreSQL's own pg_dump, or Repository.export"
+        )
+    try:
+        if target.is_symlink() or target.exists():
+            raise RepositoryError(f"{CALLER}: {target} is there already, must be a new file")
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            file.copy(beside)
+            _verify(beside, target)
+            os.fsync(descriptor)
+            os.link(beside, target)  # refused where a file has appeared there meanwhile
+            flush_folder(target.parent)
+        finally:
+            os.close(descriptor)
+            beside.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise RepositoryError(f"{CALLER}: {str(target)[:200]} cannot be written: {error}") from None
+    return target
+
+
+def _verify(copied: Path, target: Path) -> None:
+    with closing(Database(copied, create=False)) as database:
+        damage = find_damage(database)
+    if damage:
+        more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+        raise DamagedError(f"{CALLER}: {target} is not made, the repository is damaged: {damage[0]}{more}")

@@ -1,0 +1,167 @@
+"""A repository in a PostgreSQL database.
+
+As with a file there is one writer at a time: it takes an advisory lock. What a writer has committed is known to the
+server by a receipt, so that a commit whose answer was lost with the connection is not done twice. A connection on which
+an answer is due is watched: where the network swallows it, nobody else would notice.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.repository import location
+from pastmaster.repository.shield import Shield
+from pastmaster.repository.watch import Watch
+
+CONNECT_SECONDS = 10
+IDLE_SECONDS = 120  # after which the server gives up a writer that has vanished
+PATIENCE = {  # with a server that does not answer, or a host that vanished
+    "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
+    "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+
+
+class Server:
+    """The server, and connections to it."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self.place = location.shown(url)
+        self._name, self._process = uuid.uuid4().hex, os.getpid()
+        try:
+            self.engine = sa.create_engine(
+                url, max_overflow=-1, connect_args=PATIENCE | {"connect_timeout": CONNECT_SECONDS}
+            )
+        except ImportError as error:
+            raise InvalidInputError(
+                f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
+            ) from None
+        self._watch = Watch()
+        event.listen(self.engine, "before_cursor_execute", self._expect)
+        event.listen(self.engine, "after_cursor_execute", self._answered)
+        event.listen(self.engine, "handle_error", lambda context: self._answered(context.connection))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose(close=self._process == os.getpid())
+
+    def enter(self) -> int:
+        """Before a transaction: a forked child must not talk on its parent's connections."""
+        if self._process != os.getpid():
+            self.engine.dispose(close=False)
+            self._process = os.getpid()
+        return 0
+
+    def leave(self, number: int) -> None:
+        """After a transaction."""
+
+    def connect(self, shield: Shield) -> sa.Connection:
+        """A connection, out of those that are idle or new; Ctrl-C ends the waiting."""
+        return shield.run(self.engine.connect)
+
+    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Begin a transaction: a reader's sees one state, a writer's is the only one."""
+        connection.execution_options(isolation_level="READ COMMITTED" if writes else "REPEATABLE READ")
+        connection.begin()
+        if writes:
+            shield.run(self._take_turn, connection)
+
+    def _take_turn(self, connection: sa.Connection) -> None:
+        """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
+        for setting in (
+            f"lock_timeout = '{location.BUSY_SECONDS}s'",
+            f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
+            "synchronous_commit = on",
+        ):
+            connection.exec_driver_sql(f"SET LOCAL {setting}")
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7245311)")
+
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Commit: what was written is on the disk when this returns."""
+        transaction = connection.get_transaction()
+        assert transaction is not None
+        self._expect(connection)
+        try:
+            transaction.commit()
+        finally:
+            self._answered(connection)
+
+    def abandon(self, connection: sa.Connection) -> None:
+        """Give up what was begun, with the connection: the server then undoes it."""
+        self._answered(connection)
+        connection.invalidate()
+
+    def _expect(self, connection: sa.Connection, *_: Any) -> None:
+        """An answer is due on a connection."""
+        self._watch.begin(id(connection), connection.connection.dbapi_connection)
+
+    def _answered(self, connection: sa.Connection | None, *_: Any) -> None:
+        if connection is not None:
+            self._watch.end(id(connection))
+
+    def leave_receipt(self, connection: sa.Connection) -> str:
+        """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are removed."""
+        receipt = uuid.uuid4().hex
+        if not _has_receipts(connection):
+            columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
+            connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
+        connection.execute(
+            sa.text(
+                "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
+                "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
+            ),
+            {"writer": self._writer(), "receipt": receipt},
+        )
+        connection.execute(sa.text("DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day'"))
+        return receipt
+
+    def has_receipt(self, connection: sa.Connection, receipt: str) -> bool:
+        """Whether this writer's last transaction that was committed is the one with this receipt.
+
+        It took the writer's turn and left its receipt as its last act, so whoever has the turn after it can see. A
+        transaction's number would not do: after a crash the server gives the same number to another one.
+        """
+        if not _has_receipts(connection):
+            return False
+        query = sa.text("SELECT receipt FROM pastmaster_receipts WHERE writer = :writer")
+        return connection.execute(query, {"writer": self._writer()}).scalar() == receipt
+
+    def _writer(self) -> str:
+        """Who writes: one thread of one process writes one thing at a time."""
+        return f"{self._name}/{os.getpid()}/{threading.get_ident()}"
+
+    def explained(self, reason: str) -> RepositoryError | None:
+        """The server's error in one sentence, None if there is none for it."""
+        if "lock timeout" in reason:
+            return RepositoryError(
+                f"{self.place} was in use by another program for {location.BUSY_SECONDS} seconds, try again"
+            )
+        if "No space left" in reason:
+            return RepositoryError(f"the disk of {self.place} is full, nothing was changed: make room and try again")
+        return None
+
+
+def _has_receipts(connection: sa.Connection) -> bool:
+    return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
+
+
+COMING_BACK = ("starting up", "shutting down", "in recovery", "terminating", "too many clients", "remaining connection")
+AWAY = ("connect", "server closed", "timeout expired", "timed out", "resolve host")
+
+
+def is_away(error: sa.exc.DBAPIError) -> bool:
+    """Whether the server went away or does not answer, rather than refusing what was asked."""
+    reason = str(error.orig).lower()
+    if any(sign in reason for sign in COMING_BACK):
+        return True
+    if "fatal:" in reason and not error.connection_invalidated:
+        return False  # it answers, and refuses: a wrong password, a database that is not there
+    return error.connection_invalidated or (
+        isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError) and any(sign in reason for sign in AWAY)
+    )

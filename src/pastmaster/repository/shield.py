@@ -1,0 +1,74 @@
+"""Ctrl-C while a connection is in hand: what was begun is ended first, in this process and for all others.
+
+Python raises ``KeyboardInterrupt`` between any two instructions, so also between taking a connection and the block that
+gives it back, or while it is given back. A connection that is lost there keeps its lock, and everybody waits. Within a
+``Shield`` Ctrl-C is noted; it is raised at once only while ``run`` runs, once at most, and otherwise at the end.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+LONGEST_PAUSE = 0.05  # seconds between two attempts: so soon is Ctrl-C heard, and a lock that was given up taken
+
+
+class Shield:
+    """A block in which Ctrl-C waits, unless the block says that it may strike."""
+
+    def __init__(self) -> None:
+        self._previous: Any = None
+        self._noted = self._may_strike = False
+
+    def __enter__(self) -> Shield:
+        # Python raises it in the main thread only, and only where its handler is a function.
+        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+            self._previous = signal.signal(signal.SIGINT, self._strike)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._previous is None:
+            return
+        signal.signal(signal.SIGINT, self._previous)
+        if self._noted and not isinstance(error, KeyboardInterrupt):
+            self._previous(signal.SIGINT, None)
+
+    def _strike(self, number: int, frame: FrameType | None) -> None:
+        if not self._may_strike:
+            self._noted = True
+            return
+        self._may_strike = False  # a second Ctrl-C must not strike while the first one is dealt with
+        self._previous(number, frame)
+
+    def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """``work(*arguments)``, which Ctrl-C interrupts."""
+        self._raise_noted()
+        self._may_strike = self._previous is not None
+        try:
+            return work(*arguments)
+        finally:
+            self._may_strike = False
+
+    def wait_for(self, attempt: Callable[[], bool], seconds: float) -> bool:
+        """Attempt until it succeeds, False after so many seconds; Ctrl-C ends the wait between two attempts."""
+        deadline, pause = time.monotonic() + seconds, 0.0005
+        while not attempt():
+            self._raise_noted()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(1.5 * pause, LONGEST_PAUSE)
+        return True
+
+    def _raise_noted(self) -> None:
+        if self._noted:
+            self._noted = False
+            self._previous(signal.SIGINT, None)

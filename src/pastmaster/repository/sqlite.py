@@ -1,0 +1,353 @@
+"""A repository in a SQLite file.
+
+All that was committed is in the one file: SQLite keeps a rollback journal, which holds the former state of what a
+transaction is changing and is deleted when the transaction ends. (A write-ahead log is faster, but then the latest
+changes are in a second file, which is lost when the first is copied or restored alone, and readers need to write a
+third. Files of earlier versions have one; it is turned off when they are opened.)
+
+SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
+from pastmaster.repository import location
+from pastmaster.repository.forks import USERS
+from pastmaster.repository.shield import Shield
+
+Identity = tuple[int, ...]
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+MAKE, WRITE, READ, READ_ALONE = "mode=rwc", "mode=rw", "mode=ro", "mode=ro&immutable=1"
+PAGE_SIZES = {2**power for power in range(9, 17)}
+
+
+class Handle(sqlite3.Connection):
+    """A connection that takes no lock along when it is closed, and that only the process that made it can close."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.process = os.getpid()
+        self.seen: Identity | None = None  # of a file that is read as if nobody wrote to it: how it looked then
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        super().__init__(*arguments, **options)
+        USERS.handles.add(self)
+
+    def cursor(self, *arguments: Any, **options: Any) -> Any:
+        made: sqlite3.Cursor = super().cursor(*arguments, **options)
+        self._cursors.add(made)
+        return made
+
+    def rollback(self) -> None:
+        if self.process == os.getpid():
+            super().rollback()
+
+    def let_go(self) -> None:
+        """Forget all answers: one that is only half read, kept by a traceback say, would keep the file locked."""
+        for cursor in list(self._cursors):
+            cursor.close()
+
+    def close(self) -> None:
+        if self.process == os.getpid():
+            self.let_go()
+            super().close()
+
+
+class File:
+    """The file, and connections to it."""
+
+    def __init__(self, url: sa.URL, create: bool) -> None:
+        _check_path(url, create)
+        self.place = str(url.database)
+        self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
+        self._identity: Identity | None = None
+        self._mode = MAKE if create else WRITE
+        with USERS.alone(str(self.path)) as alone:
+            if alone:
+                _check_companions(self.path)
+                self._mode = _reading_mode(self.path) or self._mode
+        self.engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
+        )  # fmt: skip
+        USERS.releasing.add(self)
+
+    def release(self) -> None:
+        """Close the connections that are idle."""
+        self.engine.dispose()
+
+    close = release
+
+    def enter(self) -> int:
+        """Note that a transaction is about to begin."""
+        return USERS.begin(str(self.path))
+
+    def leave(self, number: int) -> None:
+        """Note that it has ended."""
+        USERS.end(number)
+
+    def connect(self, shield: Shield) -> sa.Connection:
+        """A connection, out of those that are idle or new."""
+        connection: sa.Connection = self._patiently(shield, self.engine.connect)
+        handle = _handle(connection)
+        if handle.seen is not None and handle.seen != _look(self.path):
+            connection.invalidate()
+            connection.close()
+            connection = self.engine.connect()
+        return connection
+
+    def _patiently(self, shield: Shield, ask: Callable[[], Any]) -> Any:
+        """What ``ask`` returns, when no other program's lock is in its way."""
+        answers = []
+
+        def answered() -> bool:
+            try:
+                answers.append(ask())
+            except (sa.exc.OperationalError, sqlite3.OperationalError) as error:
+                if "locked" not in str(error):
+                    raise
+            return bool(answers)
+
+        if not shield.wait_for(answered, location.BUSY_SECONDS):
+            raise RepositoryError(
+                f"{self.place} was in use by another program for {location.BUSY_SECONDS} seconds, try again"
+            )
+        return answers[0]
+
+    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Begin a transaction, when there is no other writer; a reader sees the last state there was before."""
+        connection.begin()
+
+        def lock() -> None:
+            try:
+                if writes:  # takes its lock at once: it cannot fail half-way because another was first
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                else:
+                    connection.exec_driver_sql("BEGIN")
+                    connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").all()
+            except sa.exc.OperationalError:
+                _handle(connection).rollback()
+                raise
+
+        self._patiently(shield, lock)
+        self._check_identity("nothing was changed")
+
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Commit: what was written is on the disk when this returns."""
+        handle = _handle(connection)
+        if handle.process != os.getpid():
+            raise RepositoryError(f"{self.place} was in use when this process was forked: nothing was changed by it")
+        handle.let_go()
+        self._patiently(shield, lambda: connection.exec_driver_sql("COMMIT"))
+        transaction = connection.get_transaction()
+        assert transaction is not None
+        transaction.commit()
+        if writes:
+            self._check_identity("the last change may be lost")
+        if handle.seen is not None and handle.seen != _look(self.path):
+            raise ChangedError
+
+    def abandon(self, connection: sa.Connection) -> None:
+        """Give up what was begun, with the connection."""
+        connection.invalidate()
+
+    def _connect(self) -> Handle:
+        if self._identity is not None:
+            self._check_identity("nothing was changed")
+        seen = _look(self.path) if self._mode == READ_ALONE else None
+        handle = sqlite3.connect(
+            f"{self.path.as_uri()}?{self._mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False,
+            factory=Handle,
+        )  # fmt: skip
+        handle.seen = seen
+        handle.execute("PRAGMA foreign_keys=ON")
+        handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
+        handle.execute("PRAGMA cache_spill=OFF")  # nothing is written, or locked for it, before the commit
+        if self._identity is None:
+            self._identity = _identity(self.path)
+            self._mode = self._mode.replace(MAKE, WRITE)
+        return handle
+
+    def _check_identity(self, outcome: str) -> None:
+        """Refuse a file that is not the one that was opened: what is written to that is lost."""
+        found = _identity(self.path)
+        if found != self._identity:
+            what = "is gone" if found is None else "is another file"
+            raise RepositoryError(
+                f"{self.place} {what} since it was opened (deleted, moved or replaced), {outcome}: "
+                "close this Repository, put the file in its place, and open it again"
+            )
+
+    @contextmanager
+    def _idle_connection(self) -> Iterator[tuple[Shield, sa.Connection]]:
+        """A connection without a transaction, which no fork happens beside."""
+        with Shield() as shield:
+            number = self.enter()
+            try:
+                with self.connect(shield) as connection:
+                    yield shield, connection
+            finally:
+                self.leave(number)
+
+    def forget_log(self) -> None:
+        """Turn off the write-ahead log that a file of an earlier version has, unless somebody uses it now."""
+        with self._idle_connection() as (_, connection):
+            cursor = _handle(connection).cursor()
+            if cursor.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                try:
+                    cursor.execute("PRAGMA journal_mode=DELETE")
+                except sqlite3.OperationalError as error:
+                    if not any(sign in str(error) for sign in ("locked", "readonly")):
+                        raise
+            cursor.close()
+
+    def explained(self, reason: str) -> RepositoryError | None:
+        """SQLite's error in one sentence, None if there is none for it."""
+        for sign, sentence in COMPLAINTS.items():
+            if sign in reason:
+                kind = DamagedError if "damaged" in sentence else RepositoryError
+                return kind(sentence.format(place=self.place, reason=reason))
+        return None
+
+    def copy(self, target: Path) -> None:
+        """Copy the file as it is at one moment into another, which is made; writers wait meanwhile."""
+        copied = sqlite3.connect(target)
+        try:
+            with self._idle_connection() as (shield, connection):
+                self._patiently(shield, lambda: _handle(connection).backup(copied))
+            copied.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            copied.close()
+
+
+FULL = "the disk is full, nothing was changed in {place}: make room and try again ({reason})"
+COMPLAINTS = {
+    "disk is full": FULL,
+    "No space left": FULL,
+    "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
+    "readonly database": "{place} is read-only, nothing was changed: make file and folder writable ({reason})",
+    "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
+    "malformed": "{place} is damaged ({reason}); where it still opens, `pastmaster repo check` names what is lost",
+    "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",
+}
+
+
+class ChangedError(Exception):
+    """The file was written to while it was read as if nobody could."""
+
+
+def _handle(connection: sa.Connection) -> Handle:
+    handle = connection.connection.dbapi_connection
+    assert isinstance(handle, Handle)
+    return handle
+
+
+def _identity(path: Path) -> Identity | None:
+    """Device and inode; None where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _look(path: Path) -> Identity | None:
+    """All that changes when a file is written to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    logged = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, logged
+
+
+def _check_path(url: sa.URL, create: bool) -> None:
+    """Refuse a path at which no SQLite file is or can be."""
+    if not url.database or url.database == ":memory:":
+        raise InvalidInputError(f"Repository: {url.database or 'the path'} is no file, must be one: it is what lasts")
+    path = Path(url.database)
+    try:
+        if path.is_dir():
+            raise RepositoryError(f"Repository: {path} is a directory, must be a file")
+        if path.exists() and not path.is_file():
+            raise RepositoryError(f"Repository: {path} is a device or a pipe, must be a file")
+        if not path.exists() and not create:
+            raise RepositoryError(
+                f"Repository: there is no repository at {path}: check the path, or make one: "
+                f"`pastmaster repo add {path}` with tasks, or `pastmaster repo init {path}` without any"
+            )
+        if not path.parent.is_dir():
+            raise RepositoryError(f"Repository: {path} cannot be made: there is no folder {path.parent}")
+    except (OSError, ValueError) as error:
+        raise RepositoryError(f"Repository: {str(path)[:80]!r} is no path for a repository: {error}") from None
+
+
+def _reading_mode(path: Path) -> str | None:
+    """How a file that may only be read is opened; None for others.
+
+    One with a write-ahead log, which only earlier versions leave, is read as if nobody wrote to it. That leaves nothing
+    beside it, and whether somebody did is looked at before and after each reading.
+    """
+    try:
+        locked = not path.stat().st_mode & 0o222
+        logs = _read(path, 18, 2) == b"\2\2"
+        in_use = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    except OSError:
+        return None
+    if logs and not in_use and (locked or not os.access(path.parent, os.W_OK) or not os.access(path, os.W_OK)):
+        return READ_ALONE
+    return READ if locked and not logs else None
+
+
+def _check_companions(path: Path) -> None:
+    """Refuse a journal or log beside a file that are not its own: SQLite would write them into it."""
+    path = path.resolve()
+    try:
+        log, journal = Path(f"{path}-wal"), Path(f"{path}-journal")
+        foreign = None
+        if log.exists() and log.stat().st_size and _read(path, 18, 2) == b"\1\1":
+            foreign = log
+        elif journal.exists() and not _fits(path, journal):
+            foreign = journal
+    except OSError:
+        return  # what cannot be read is refused when it is opened
+    if foreign is not None:
+        raise DamagedError(
+            f"Repository: {foreign.name} in {path.parent} does not belong to {path.name} as it is now, nothing was "
+            f"changed: if {path.name} is a copy or a backup that you put there, delete {foreign.name} and open it again"
+        )
+
+
+def _fits(path: Path, journal: Path) -> bool:
+    """Whether a journal can be that of a transaction on the file as it is now, cut short.
+
+    The file's first page counts the transactions. The journal holds that page as it was before its transaction.
+    """
+    with open(journal, "rb") as file:
+        head = file.read(28)
+        if len(head) < 28 or head[:8] != JOURNAL_MAGIC:
+            return True  # it was ended, or not yet begun: SQLite ignores it
+        sector, page = struct.unpack(">II", head[20:28])
+        if page not in PAGE_SIZES or not 28 <= sector <= 65536:
+            return True
+        offset = sector
+        while len(number := _read(journal, offset, 4)) == 4:
+            if number == b"\0\0\0\1":
+                before = int.from_bytes(_read(journal, offset + 4 + 24, 4), "big")
+                return int.from_bytes(_read(path, 24, 4), "big") in (before, (before + 1) % 2**32)
+            offset += page + 8
+    return True
+
+
+def _read(path: Path, offset: int, count: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(count)

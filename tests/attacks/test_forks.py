@@ -1,0 +1,155 @@
+"""Forks of a process that has a repository open: what parent and children acknowledged is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import faults
+import numpy as np
+import pytest
+from attempts import Tally
+from faults import acknowledge, acknowledged, repetitions, small_task
+
+from pastmaster import Repository, RepositoryError
+
+CHILDREN = 3
+
+
+def fork(child: Callable[[], None]) -> int:
+    """The number of a forked child that does this and ends."""
+    number = os.fork()
+    if number:
+        return number
+    code = 1
+    try:
+        child()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def fork_and_add(place: str, log: Path, seed: int, each: int) -> None:
+    """Add here, on a thread beside, and in three forked children, while the repository is open, then closed here."""
+    rng = np.random.default_rng([16, seed])
+    repository = Repository(place)
+
+    def add(first: int) -> None:
+        for number in range(first, first + each):
+            acknowledge(log, number, repository.add(small_task(number)))
+
+    add(0)
+    beside = threading.Thread(target=add, args=(100,))
+    if rng.random() < 0.5:
+        beside.start()
+    children = []
+    for child in range(CHILDREN):
+        time.sleep(rng.uniform(0, 0.03))
+        children.append(fork(lambda first=1000 * (child + 1): add(first)))  # type: ignore[misc]
+    if rng.random() < 0.5:
+        add(200)
+    time.sleep(rng.uniform(0, 0.05))
+    if beside.ident is not None:
+        beside.join()
+    repository.close()
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    assert codes == [0] * CHILDREN, codes
+
+
+@pytest.mark.repeated
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_adds_of_forked_children_are_not_lost(
+    request: pytest.FixtureRequest, database: str, tmp_path: Path, attempts: Callable[[str, str], Tally]
+) -> None:
+    """[210 forks on SQLite, 30 on PostgreSQL]"""
+    tally = attempts(f"fork while open, {database}", "no acknowledged change lost")
+    rounds = repetitions(70, 3) if database == "sqlite" else repetitions(10, 1)
+    for seed in range(rounds):
+        folder, log = tmp_path / str(seed), tmp_path / f"{seed}.log"
+        folder.mkdir()
+        server = request.getfixturevalue("postgres_server") if database == "postgres" else None
+        with faults.fresh_place(server, folder) as place:
+            faults.finish(faults.start(fork_and_add, place, log, seed, 5))
+            with Repository(place) as repository:
+                names = {record.name for record in repository.records()}
+                lost = [line[0] for line in acknowledged(log) if f"task {line[0]}" not in names]
+                damage = repository.check()
+            if lost or damage or len(acknowledged(log)) < 5 * (CHILDREN + 1):
+                tally.failed(f"seed {seed}: lost {lost}, damage {damage}, {len(acknowledged(log))} acknowledged")
+            else:
+                tally.survived(CHILDREN)
+
+
+def fork_inside(place: str, log: Path) -> None:
+    """Fork in the middle of a transaction: the child can do nothing with the file, and the parent goes on."""
+    repository = Repository(place)
+    repository.add(small_task(1))
+
+    def work(connection: object) -> int:
+        return fork(in_child)
+
+    def in_child() -> None:
+        for attempt in (lambda: repository.add(small_task(3)), lambda: Repository(place)):
+            try:
+                attempt()
+            except RepositoryError as error:
+                acknowledge(log, error)
+
+    child = repository.database.write(work)
+    os.waitpid(child, 0)
+    repository.add(small_task(2))
+    repository.close()
+
+
+def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(tmp_path: Path) -> None:
+    place, log = str(tmp_path / "r.db"), tmp_path / "log"
+    faults.finish(faults.start(fork_inside, place, log))
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    assert all("was in use when this process was forked, so it cannot be used safely here" in line for line in lines)
+    with Repository(place) as repository:
+        assert [record.name for record in repository.records()] == ["task 1", "task 2"]
+        assert repository.check() == []
+
+
+def leave_a_transaction_in_the_child(place: str, log: Path) -> None:
+    """The child of a fork inside a transaction leaves the block by itself: it must not end its parent's transaction."""
+    repository = Repository(place)
+    parent = os.getpid()
+
+    def work(connection: object) -> int:
+        import sqlalchemy as sa
+
+        assert isinstance(connection, sa.Connection)
+        connection.exec_driver_sql("UPDATE sequences SET last = 41 WHERE name = 'streams'")
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            connection.exec_driver_sql("UPDATE sequences SET last = last + 1 WHERE name = 'streams'")
+        return child
+
+    try:
+        repository.database.write(work)
+    except RepositoryError as error:
+        acknowledge(log, error)
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    repository.close()
+
+
+def test_a_child_does_not_end_its_parents_transaction(tmp_path: Path) -> None:
+    place, log = str(tmp_path / "r.db"), tmp_path / "log"
+    faults.finish(faults.start(leave_a_transaction_in_the_child, place, log))
+    assert "was in use when this process was forked: nothing was changed by it" in log.read_text()
+    with Repository(place) as repository:
+        last = repository.database.read(
+            lambda c: c.exec_driver_sql("SELECT last FROM sequences WHERE name = 'streams'").scalar()
+        )
+    assert last == 42
