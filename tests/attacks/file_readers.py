@@ -329,6 +329,64 @@ def _sign(exported: Path, name: str) -> None:
         (exported / "manifest.json").write_text(json.dumps(manifest))
 
 
+TABLES = ("policies", "tasks", "streams", "runs", "clusterings")
+
+
+def _rows(folder: Path) -> dict[str, bytes]:
+    """The settings of the first record of each table."""
+    shutil.copy(FORMER / "agent.db", folder / "original.db")
+    with sqlite3.connect(folder / "original.db") as base:
+        found = {t: base.execute(f"select settings from {t} where id = 1").fetchone()[0] for t in TABLES}
+    base.close()
+    return {f"{table}.json": text.encode() for table, text in found.items()}
+
+
+def _read_rows(folder: Path, name: str, content: bytes) -> None:
+    """Under a checksum that is right; each thing that can be asked of a repository is asked."""
+    shutil.copy(folder / "original.db", folder / "changed.db")
+    table = name.removesuffix(".json")
+    base = sqlite3.connect(folder / "changed.db")
+    base.row_factory = sqlite3.Row
+    with base:
+        row = dict(base.execute(f"select * from {table} where id = 1").fetchone())
+        row["settings"] = content.decode("utf-8", "replace")
+        base.execute(
+            f"update {table} set settings = ?, checksum = ? where id = 1", (row["settings"], row_checksum(table, row))
+        )
+    base.close()
+    first = None
+    with Repository(folder / "changed.db") as repository:
+        for ask in QUESTIONS:
+            try:
+                ask(repository)
+            except PastmasterError as error:
+                first = first or error
+    for beside in folder.glob("changed.db*"):
+        beside.unlink()
+    if first is not None:
+        raise first
+
+
+QUESTIONS: tuple[Callable[[Repository], object], ...] = (
+    lambda r: r.records().to_frame(),
+    lambda r: r.policy_records().to_frame(),
+    lambda r: [r.task(record.id) for record in r.records()],
+    lambda r: list(r.policies()),
+    lambda r: r.cross_values(),
+    lambda r: r.return_bounds(),
+    lambda r: r.clusterings().to_frame(),
+    lambda r: r.clustering(),
+    lambda r: r.cells(),
+    lambda r: r.named_sources(),
+    lambda r: r.runs().to_frame(),
+    lambda r: r.check_family(r.task(2)),
+    lambda r: r.check(),
+    lambda r: r.add(r.task(2)),
+    lambda r: r.remove(1),
+    lambda r: r.remove_damaged(),
+)
+
+
 def _others(folder: Path) -> dict[str, bytes]:
     """Files of every other kind, and databases of other programs."""
     other = sqlite3.connect(folder / "other.db")
@@ -399,6 +457,7 @@ READERS = {
     "saved-chunk": Reader(_chunks, _read_chunk),
     "stored-array": Reader(_stored, _read_stored),
     "exported-folder": Reader(_export, _import),
+    "stored-settings": Reader(_rows, _read_rows),
     "repository-file": Reader(_others, _open, good=False),
     "reproduction": Reader(_reproduction, _report),
     "kwargs-file": Reader(_kwargs, _read_kwargs),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import pickle
 import sys
 import tracemalloc
@@ -344,7 +345,9 @@ def change_row(repository, table, number, **changes):
     """Change columns and make the checksum right again."""
 
     def change(connection):
-        rows.update(connection, table, rows.fetch(connection, table, [number])[0], **changes)
+        columns = schema.RECORDS[table]
+        row = dict(connection.execute(sa.select(columns).where(columns.c.id == number)).mappings().one())
+        rows.update(connection, table, row | {"settings": json.loads(row["settings"])}, **changes)
 
     repository.database.write(change)
 

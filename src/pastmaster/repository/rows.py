@@ -10,9 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
+from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository.arrays import Packed, pack, unpack
 from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
+from pastmaster.tables import shown
 
 Row = dict[str, Any]
 ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
@@ -107,7 +109,25 @@ def verified(table: str, raw: sa.RowMapping) -> Row:
         settings = json.loads(row["settings"])
     except (TypeError, ValueError, RecursionError) as error:
         raise DamagedError(f"{place}: its columns cannot be read: {error}") from None
+    if problem := _misfit(table, settings):
+        raise DamagedError(f"{place}: {problem}")
     return row | {"settings": settings}
+
+
+COUNTS = {"n_states": 2**31, "n_actions": 2**31, "n_sources": 10**6, "evaluation_episodes": 10**12}
+"""The numbers in settings that others are counted by, and the most that they can be."""
+
+
+def _misfit(table: str, settings: Any) -> str | None:
+    """What is wrong with settings that a right checksum stands for; None where nothing is."""
+    if not isinstance(settings, dict):
+        return "its settings are no mapping"
+    for key, most in COUNTS.items():
+        value, none = settings.get(key, 0), key == "evaluation_episodes"
+        if not (is_whole(value) and 0 <= value <= most) and not (none and value is None):
+            return f"its {key} is {shown(value)}"
+    missing = {"kind", "evaluation_episodes"} - set(settings) if table == "tasks" else set()
+    return f"{min(missing)!r} is missing" if missing else None
 
 
 def numbers(connection: sa.Connection, table: str) -> list[int]:
