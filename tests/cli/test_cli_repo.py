@@ -34,7 +34,7 @@ NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["transfer"], ["continual"], ["reproduce"], ["report"],
-    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster", "check", "export", "import")),
+    *(["repo", name] for name in "init add remove list show cluster check backup export import".split()),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")
 AGENT = ("--episodes", "50", "--recluster-every", "2", "--restarts", "2")
@@ -293,6 +293,12 @@ def test_removing_is_all_or_nothing(db):
     assert fine("repo", "check", db) == "all is well: 2 tasks\n"
 
 
+def test_backup(db, tmp_path):
+    copy = tmp_path / "monday.db"
+    assert fine("repo", "backup", db, copy) == f"4 tasks backed up and checked: {copy}\n"
+    assert fine("repo", "list", copy) == fine("repo", "list", db)
+
+
 def test_export_and_import(db, tmp_path):
     folder, copy = tmp_path / "folder", tmp_path / "copy.db"
     assert fine("repo", "export", db, folder) == f"4 tasks written: {folder}\n"
@@ -512,6 +518,8 @@ REFUSALS = [
     ("repo import {folder}/nowhere {folder}/new.db", "nowhere/manifest.json cannot be read: No such file"),
     ("repo import {folder}/nowhere {db}", "."),
     ("repo export {db} {text}", "must be a new or empty folder"),
+    ("repo backup {db} {text}", "Repository.backup: .*notes.txt is there already, must be a new file"),
+    ("repo backup {folder}/no.db {folder}/copy.db", "there is no repository at"),
     ("continual {db} {new} --log {folder}", "JsonLines: .* cannot be written: Is a directory"),
     ("continual {db} {new} --tensorboard {text}", "TensorBoard: .*notes.txt cannot be written"),
     ("continual {empty} --gym FrozenLake-v1 --no-model", "bounds is None, must be given: task 0 of the stream"),

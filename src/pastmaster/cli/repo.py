@@ -222,6 +222,17 @@ def check(place: str, removing: bool, as_json: bool) -> None:
 
 @repo.command()
 @options.repository_argument
+@click.argument("target", type=click.Path(path_type=Path))
+def backup(place: str, target: Path) -> None:
+    """Copy the repository as it is now into a new file TARGET, checked record by record; others may write meanwhile."""
+    with options.opened(place) as repository:
+        made = repository.backup(target)
+    with options.opened(str(made)) as copied:
+        printing.say(f"{counted(len(copied), 'task')} backed up and checked: {made}")
+
+
+@repo.command()
+@options.repository_argument
 @click.argument("folder", type=click.Path(path_type=Path))
 def export(place: str, folder: Path) -> None:
     """Write everything into a new FOLDER: .npy files and manifest.json."""
