@@ -38,7 +38,7 @@ COUNTS = {  # files under soak, and in ``make test``
     "saved-chunk": (600, 20),
     "stored-array": (500, 20),
     "exported-folder": (800, 12),
-    "stored-settings": (600, 12),
+    "stored-settings": (300, 6),
     "repository-file": (400, 12),
     "reproduction": (600, 20),
     "kwargs-file": (300, 20),
