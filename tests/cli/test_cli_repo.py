@@ -34,7 +34,8 @@ NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["transfer"], ["continual"], ["reproduce"], ["report"],
-    *(["repo", name] for name in "init add remove list show cluster check backup export import".split()),
+    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster")),
+    *(["repo", name] for name in ("check", "backup", "export", "import")),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")
 AGENT = ("--episodes", "50", "--recluster-every", "2", "--restarts", "2")
