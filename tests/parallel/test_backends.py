@@ -128,6 +128,18 @@ def test_a_team_keeps_its_processes_until_it_is_closed_or_disturbed():
     team.close()
 
 
+def test_a_process_that_is_killed_while_it_has_no_chunk_is_replaced():
+    team = parallel.Team()
+    how = {"n_jobs": 1, "backend": "loky", "team": team}
+    (first,) = set(parallel.run(process_of, range(3), **how))
+    os.kill(first, signal.SIGKILL)
+    executor = team.workers.processes[0].executor
+    wait_until(lambda: executor._flags.broken is not None, "loky has not seen that its process is dead")
+    (second,) = set(parallel.run(process_of, range(3), **how))
+    assert second != first
+    team.close()
+
+
 def estimated(**how):
     """An estimate of environments that this process registered, by networks."""
     tasks = [GymTask("misbehaving/Walk-v0", {"at": at}, reward_range=(0, 1)) for at in (2, 3)]

@@ -165,11 +165,11 @@ class _Process:
         with self.lock:
             if self.ended:
                 raise CancelledError
-            if self.executor is None:
-                self.executor = self.loky.ProcessPoolExecutor(
-                    1, initializer=_begin, initargs=(self.function, os.getpid()), env=ONE_THREAD
-                )
-            self.future = self.executor.submit(_work_here, items)
+            try:
+                self.future = self._submitted(items)
+            except self.loky.BrokenProcessPool:  # it has died between two chunks, when it had none
+                self._drop()
+                self.future = self._submitted(items)
         try:
             outcome: bytes = self.future.result()
             return outcome
@@ -177,6 +177,13 @@ class _Process:
             with self.lock:
                 self._drop()
             raise
+
+    def _submitted(self, items: bytes) -> Any:
+        if self.executor is None:
+            self.executor = self.loky.ProcessPoolExecutor(
+                1, initializer=_begin, initargs=(self.function, os.getpid()), env=ONE_THREAD
+            )
+        return self.executor.submit(_work_here, items)
 
     def end(self) -> None:
         with self.lock:
