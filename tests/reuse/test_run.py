@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy
 
 from pastmaster import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
 from pastmaster.reuse.run import TrialResult, interval
 
 T_95 = {1: math.tan(0.475 * math.pi), 2: 0.95 * math.sqrt(2 / 0.0975)}  # Student's t at 97.5%: 12.706 and 4.303
+QUANTILES = 1e-12 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17) else 1e-9  # how exact SciPy's are
 
 
 def trial(
@@ -68,15 +70,15 @@ def test_the_curve_has_the_mean_of_each_window_with_students_interval_over_trial
     assert curve.episode.tolist() == [1.0, 3.0, 4.5]
     assert curve.mean.tolist() == [2.5, 5.0, 5.5]
     half = T_95[1] * np.array([1.0, 1.5, 0.5])
-    assert curve.low == pytest.approx(curve.mean - half, rel=1e-12)
-    assert curve.high == pytest.approx(curve.mean + half, rel=1e-12)
+    assert curve.low == pytest.approx(curve.mean - half, rel=QUANTILES)
+    assert curve.high == pytest.approx(curve.mean + half, rel=QUANTILES)
 
 
 def test_the_interval_of_three_samples_by_hand():
     """1, 2, 6: mean 3, squared deviations 4 + 1 + 9 = 14, variance 7, standard error sqrt(7 / 3)."""
     mean, low, high = interval(np.array([[1.0], [2.0], [6.0]]))
     half = T_95[2] * math.sqrt(7 / 3)
-    assert (mean[0], low[0], high[0]) == pytest.approx((3.0, 3.0 - half, 3.0 + half), rel=1e-12)
+    assert (mean[0], low[0], high[0]) == pytest.approx((3.0, 3.0 - half, 3.0 + half), rel=QUANTILES)
 
 
 def test_one_trial_has_a_curve_without_width():

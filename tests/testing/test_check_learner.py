@@ -40,6 +40,8 @@ def test_our_learners_keep_the_contract(settings, seed):
     ],
 )
 def test_learners_from_numbers_keep_the_contract(settings, actions, seed):
+    if isinstance(settings, SB3Learning):
+        pytest.importorskip("stable_baselines3")
     check_learner(settings, BOX, actions, steps=60, seed=seed)
 
 
