@@ -3,16 +3,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from repository_reference import assert_whole, random_task, random_tasks, same_bits, same_task, worst_policy
 
-from pastmaster import DamagedError, GymTask, Repository, RepositoryError
+from pastmaster import DamagedError, GymTask, PastmasterError, Repository, RepositoryError
 from pastmaster.repository import archive, rows
-from pastmaster.repository.schema import row_checksum
+from pastmaster.repository.arrays import pack
+from pastmaster.repository.schema import arrays as arrays_table, row_checksum
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +151,39 @@ def test_export_over_what_is_there_is_refused(source, folder, tmp_path):
     assert source.export(tmp_path / "empty") == tmp_path / "empty"
     assert sorted(path.name for path in folder.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "../../outside", "/outside", "a" * 300, "x\n"])
+def test_an_array_of_a_name_that_leads_elsewhere_is_not_exported(exported, tmp_path, name):
+    shutil.copy(exported[0], tmp_path / "copy.db")
+    with Repository(tmp_path / "copy.db") as repository:
+        repository.database.write(
+            lambda connection: connection.execute(
+                sa.insert(arrays_table), rows.stored_array("tasks", 1, name, pack(np.zeros(2)))
+            )
+        )
+        with pytest.raises(DamagedError, match=r"^Repository.export: tasks 1 has an array '.*', which none is called"):
+            repository.export(tmp_path / "below" / "folder")
+        for place in ("a\0b", "a" * 300):
+            with pytest.raises(PastmasterError, match=r"^Repository.export: .*(cannot be written|must be)"):
+                repository.export(tmp_path / place)
+    assert not list(tmp_path.rglob("outside*"))
+    assert list((tmp_path / "below").iterdir()) == []
+
+
+def test_a_folder_with_pipes_and_links_neither_hangs_nor_leads_out(folder, target):
+    for name in ("manifest.json", "arrays/tasks-1-reward.npy"):
+        kept = (folder / name).read_bytes()
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(RepositoryError, match=r"^Repository.import_: .* is a named pipe, must be a regular file"):
+            target.import_(folder)
+        (folder / name).unlink()
+        os.symlink("/dev/zero", folder / name)
+        with pytest.raises(RepositoryError, match=r"^Repository.import_: .* is a device, must be a regular file"):
+            target.import_(folder)
+        (folder / name).unlink()
+        (folder / name).write_bytes(kept)
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError(28, "No space left on device"), DamagedError("x")])
@@ -286,6 +322,24 @@ def test_rows_tampered_with_under_a_right_checksum_are_refused(folder, tmp_path)
         signed("runs", stream_id=99),
         signed("clusterings", settings="{}"),
         signed("tasks", hue="red"),
+        signed("tasks", id=10**30),
+        signed("tasks", value="x"),
+        signed("tasks", value=[1.0]),
+        signed("tasks", value=10**400),
+        signed("tasks", value=float("nan")),
+        signed("tasks", name="a\0b"),
+        signed("tasks", name="\ud800"),
+        signed("tasks", own_policy=True),
+        signed("runs", position=10**30),
+        signed("runs", position=-1),
+        signed("streams", name="x" * 201),
+        signed("clusterings", settings='{"method": [], "settings": []}'),
+        lambda manifest: manifest["tables"]["tasks"][0].pop("name"),
+        lambda manifest: manifest["sequences"].update(tasks=10**30),
+        lambda manifest: manifest["sequences"].update(tasks="9"),
+        lambda manifest: manifest["arrays"][0].update(owner_id=10**30),
+        lambda manifest: manifest["arrays"][0].update(size=10**30),
+        lambda manifest: manifest["arrays"][0].update(sha256=[1]),
     ]
     manifest = (folder / "manifest.json").read_bytes()
     with Repository(tmp_path / "target.db") as target:

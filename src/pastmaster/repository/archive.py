@@ -60,8 +60,6 @@ def export(database: Database, folder: Path) -> Path:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise RepositoryError(f"{EXPORT}: {folder} cannot be written: {error.strerror or error}") from None
-    except ValueError as error:  # a path that no folder can have
-        raise RepositoryError(f"{EXPORT}: {str(folder)!r} cannot be written: {error}") from None
     return folder
 
 
