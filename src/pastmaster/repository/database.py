@@ -48,7 +48,7 @@ class Database:
             self._former = self._once(False, version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
                 self.backend.forget_log()
-        except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             sentence = self._translated(error)
             raise type(sentence)(f"Repository: {sentence}") from None
@@ -86,7 +86,7 @@ class Database:
         with ExitStack() as stack:
             still = self
             if isinstance(self.backend, File):
-                with suppress(OSError, sqlite3.Error, sa.exc.DBAPIError, PastmasterError):
+                with suppress(OSError, sqlite3.Error, sa.exc.DBAPIError, UnicodeDecodeError, PastmasterError):
                     copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pastmaster"))) / "copy.db"
                     self.backend.copy(copy)
                     still = stack.enter_context(closing(Database(copy, create=False)))
@@ -104,6 +104,8 @@ class Database:
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self._translated(error) from None
+            except UnicodeDecodeError as error:
+                raise self._translated(error) from None
             except ChangedError:
                 if time.monotonic() > (deadline or _soon()):
                     raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
@@ -147,10 +149,7 @@ class Database:
     def _work(
         self, connection: sa.Connection, work: Work[Result], writes: bool, sent: list[tuple[str, Result]] | None
     ) -> Result:
-        try:
-            result = work(connection)
-        except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
-            raise DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})") from None
+        result = work(connection)
         if writes and sent is not None and isinstance(self.backend, Server):
             sent.append((self.backend.leave_receipt(connection), result))
         return result
@@ -161,8 +160,10 @@ class Database:
             self._turns, self._process = threading.BoundedSemaphore(AT_ONCE), os.getpid()
         return self._turns
 
-    def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error) -> RepositoryError:
+    def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error | UnicodeDecodeError) -> RepositoryError:
         """The database's error in one sentence."""
+        if isinstance(error, UnicodeDecodeError):  # SQLite quotes what it cannot read
+            return DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})")
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if (sentence := self.backend.explained(reason)) is not None:
