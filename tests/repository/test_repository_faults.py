@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +27,7 @@ from faults import TASKS, acknowledge, acknowledged, canonical, repetitions, rep
 from postgres import Server, start
 from torn import tear
 
-from pastmaster import ContinualTransfer, Repository, cross_values, solve
+from pastmaster import ContinualTransfer, DamagedError, Repository, cross_values, solve
 from pastmaster.repository import location
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import arrays, metadata
@@ -466,3 +467,36 @@ def test_damage_to_rows_is_named_and_never_returned(
         faults.finish(faults.start(judge_rows, place, seed, log))
     tally = attempts(f"a row spoilt, {database}", DAMAGE)
     assert_nothing_wrong(f"rows of {database}", verdicts_of(log), tally)
+
+
+# What once went unnamed, or was named in nobody's words
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("one bit anywhere", 1210)])
+def test_damage_that_once_went_unnamed(filled: Path, kind: str, seed: int, tmp_path: Path) -> None:
+    """A key of an index led astray those who looked an array up by its name, and not those who read them all."""
+    log = tmp_path / "log"
+    judge_copies(filled, kind, seed, log)
+    assert [verdict.problems for verdict in verdicts_of(log) if verdict.problems] == []
+
+
+def test_an_array_whose_bytes_became_another_type_is_damage(filled: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(filled, copy)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE arrays SET data = 7 WHERE owner = 'tasks' AND owner_id = 1 AND name = 'reward'")
+        connection.execute("UPDATE arrays SET size = 'x' WHERE owner = 'tasks' AND owner_id = 2 AND name = 'reward'")
+    connection.close()
+    with Repository(copy) as repository:
+        for number in (1, 2):
+            with pytest.raises(DamagedError, match=rf"tasks {number}: array 'reward': is stored as"):
+                repository.task(number)
+        assert {"tasks 1", "tasks 2"} <= {found.place for found in repository.check()}
+
+
+def test_text_of_the_schema_that_is_no_text_is_damage(filled: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    content = filled.read_bytes()
+    copy.write_bytes(content.replace(b"CREATE TABLE tasks", b"CREATE\xce\x01ABLE tasks", 1))
+    with pytest.raises(DamagedError, match=r"^Repository: .*copy.db is damaged"):
+        Repository(copy)
