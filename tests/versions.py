@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NO_TESTS = {"docs", "bench", "dev"}  # extras that the package's own tests have no use for
 TOOLS = ("pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "pandas", "playwright")
+BESIDE_OLD = ["pyparsing<3.3"]  # a later one warns of how the oldest matplotlib uses it
 TORCH = "torch==2.13.0"  # its CPU build, which pip takes if it is asked for first, on its own
 
 
@@ -55,7 +56,7 @@ def make(folder: Path, versions: str, without: set[str]) -> Path:
     constraints = folder / "constraints.txt"
     used = [line for line in tools if line.startswith("pandas")]  # the others test, and may be the newest
     held = [*base, *(line for lines in wanted.values() for line in lines), *used]
-    constraints.write_text("\n".join(minimum(held)) if versions == "minimum" else "")
+    constraints.write_text("\n".join([*minimum(held), *BESIDE_OLD]) if versions == "minimum" else "")
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if "sb3" in wanted:
         subprocess.run([*install, TORCH], check=True)
