@@ -196,9 +196,9 @@ def _chart(path: Path, kind: str, maps: Mapping[str, TaskMap]) -> Chart:
         if beside is None or len(rows) != len(beside.points):
             raise DamagedError(f"{path}: has {len(rows)} rows, must have one for each task of the map of this name")
         return Distances(title, beside.tasks, _numbers(path, rows, len(rows)))
+    numbers = _numbers(path, [[row[0], *row[2:]] for row in rows], 5)
     if len(head) != len(COLUMNS["map"]) + 2:
         raise DamagedError(f"{path}: has {len(head)} columns, must have {len(COLUMNS['map']) + 2}")
-    numbers = _numbers(path, [[row[0], *row[2:]] for row in rows], 5)
     indices, every = numbers[:, :3].astype(np.int64), np.arange(len(rows))
     if not ((indices[:, 0] == every).all() and np.isin(indices, every).all()):
         raise DamagedError(f"{path}: must hold tasks 0 to {len(rows) - 1} in order, with their cells")
