@@ -124,6 +124,7 @@ class TensorBoard(_Closing):
         folder = file_path("TensorBoard", "folder", folder)
         self._replaced = list(folder.glob(f"events.out.tfevents.*{self.SUFFIX}"))
         with _writing("TensorBoard", folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)  # or, where tensorflow is installed, it raises its errors
             self._writer = EventFileWriter(str(folder), filename_suffix=self.SUFFIX)
 
     def __call__(self, event: Event) -> None:
