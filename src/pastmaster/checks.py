@@ -21,6 +21,7 @@ from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.tables import one_line, shown
 
 LARGEST_WHOLE = 10**12 - 1
+LONGEST_PATH = 4096  # letters, as Linux has it
 LARGEST_SEED = 2**128 - 1
 MOST_LISTED = 10**6  # things in a list; where there are more, it is taken to be endless
 OTHER_WORDS = {"k": "n_clusters", "n_policies": "n_clusters", "seed": "rng", "T": "episodes", "n_episodes": "episodes"}
@@ -163,25 +164,37 @@ def as_name(value: Any, place: str) -> str:
     return text(caller, argument, name)
 
 
-def file_path(caller: str, name: str, value: Any) -> Path:
+def file_path(caller: str, name: str, value: Any, wanted: str = "a path") -> Path:
     """The path of a file or a folder; whether it is there is not looked at."""
     try:
         path = Path(value) if isinstance(value, str | os.PathLike) else Path("\0")
-        fits = b"\0" not in os.fsencode(path)
+        fits = b"\0" not in os.fsencode(path) and 0 < len(os.fspath(value)) <= LONGEST_PATH
     except Exception:  # of whatever kind: a path of somebody else's class, or letters that no file system has
         fits = False
     if not fits:
-        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a path")
+        raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be {wanted}")
     return path
+
+
+def mapping(value: Any, place: str, wanted: str = "a mapping") -> dict[Any, Any]:
+    """A mapping of any class as a dict of its own."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{place} is {shown(value)}, must be {wanted}")
+    try:
+        copied = {key: value[key] for key in islice(iter(value), MOST_LISTED + 1)}
+    except Exception as error:  # of whatever kind: it is the mapping's
+        raise InvalidInputError(f"{place} raised {shown(error)} while it was read, must be {wanted}") from error
+    if len(copied) > MOST_LISTED:
+        raise InvalidInputError(f"{place} holds more than {MOST_LISTED:,}, must be {wanted}")
+    return copied
 
 
 def plain(caller: str, name: str, value: Any) -> dict[str, Any]:
     """A mapping that JSON can write down, as a dict of its own."""
-    keys = listed(iter(value) if isinstance(value, Mapping) else None, f"{caller}: {name}", "a mapping of plain values")
+    copied = mapping(value, f"{caller}: {name}", "a mapping of plain values")
     try:
-        copied = {key: value[key] for key in keys}
         json.dumps(copied)
-    except Exception as error:  # of whatever kind: of a mapping of somebody else's class, or of what it holds
+    except Exception as error:  # of whatever kind: it is what the mapping holds
         raise InvalidInputError(f"{caller}: {name} must be a mapping of plain values: {shown(error)}") from None
     return copied
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.checks import is_whole
+from pastmaster.checks import LARGEST_SEED, is_whole, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
@@ -24,12 +24,13 @@ def seeded(caller: str, rng: Rng) -> tuple[np.random.Generator, int | None]:
     if isinstance(rng, np.random.Generator):
         return rng, None
     seed = secrets.randbits(53) if rng is None else rng
-    if not is_whole(seed) or seed < 0:
+    if not is_whole(seed) or int(seed) < 0:
         raise InvalidInputError(
             f"{caller}: rng is {shown(rng)}, must be a seed (a whole number, at least 0), a numpy.random.Generator or "
             "None"
         )
-    return np.random.default_rng(int(seed)), int(seed)
+    seed = whole(caller, "rng", seed, at_least=0, at_most=LARGEST_SEED)
+    return np.random.default_rng(seed), seed
 
 
 def checked_rng(caller: str, rng: Rng) -> np.random.Generator:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray, sealed
-from pastmaster.checks import as_real, chosen, flag, whole
+from pastmaster.checks import as_real, chosen, flag, text, whole
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
 from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
@@ -85,6 +85,7 @@ class Question:
 
     def about(self, caller: str, distance: npt.ArrayLike) -> DistanceProblem:
         """The question about these distances; both are checked."""
+        text("Question.about", "caller", caller)
         matrix = costs.checked_distance(caller, distance, flag(caller, "directed", self.directed))
         self.check(caller, *matrix.shape)
         return DistanceProblem(matrix, self)

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from pastmaster.checks import file_path, optional_whole
 from pastmaster.continual.events import Event, Reclustered, TaskDone
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 
 class _Closing(AbstractContextManager[Any]):
@@ -31,7 +32,7 @@ def _writing(hook: str, path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InvalidInputError(f"{hook}: {path} cannot be written: {error.strerror or error}") from None
+        raise InvalidInputError(f"{hook}: {one_line(str(path))} cannot be written: {error.strerror or error}") from None
 
 
 class Progress(_Closing):

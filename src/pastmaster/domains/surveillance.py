@@ -182,9 +182,9 @@ def _drawn(
     caller: str, n_tasks: int, n_targets: int, rng: np.random.Generator, n_sequences: int, complex: bool, fewest: int
 ) -> tuple[npt.NDArray[np.int64], int]:
     """Different sequences of different groups [n_sequences, n_targets], and how many tasks they have."""
-    whole(caller, "n_targets", n_targets, at_least=1, at_most=4)
+    n_targets = whole(caller, "n_targets", n_targets, at_least=1, at_most=4)
     orders = np.array(list(itertools.permutations(range(16), n_targets)))
-    whole(caller, "n_sequences", n_sequences, at_least=1, at_most=len(orders))
+    n_sequences = whole(caller, "n_sequences", n_sequences, at_least=1, at_most=len(orders))
     most = n_sequences * groups(complex).shape[1] ** n_targets
     whole(caller, "n_tasks", n_tasks, at_least=fewest, at_most=most)
     return orders[rng.choice(len(orders), n_sequences, replace=False)], most

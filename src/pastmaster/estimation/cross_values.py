@@ -18,7 +18,7 @@ import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import IntArray, LongArray, sealed
-from pastmaster.checks import chosen, flag, guess, whole, within
+from pastmaster.checks import as_name, chosen, flag, guess, mapping, whole, within
 from pastmaster.clustering import Clustering, Question, search_clusterings
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
@@ -32,7 +32,7 @@ from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import Rng, seeded
 from pastmaster.policies import NetworkPolicy, Policy, as_policy
 from pastmaster.solving import solve
-from pastmaster.tables import shown
+from pastmaster.tables import one_line
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import CrossValues
 from pastmaster.values.given import listed_policies, listed_tasks, not_a_task
@@ -166,13 +166,10 @@ def _sealed_values(returns: Returns) -> CrossValues:
 
 def checked_question(options: Any, returns: Returns) -> tuple[Question, dict[str, Any]]:
     """What is asked for, and how the final search is to be done, from options of ``search_clusterings``."""
-    if not isinstance(options, Mapping):
-        raise InvalidInputError(
-            f"{CALLER}: clustering is {shown(options)}, must be options of search_clusterings, as a dict"
-        )
-    unknown = sorted(set(map(str, options)) - {*ASKED, *SEARCHED})
+    options = mapping(options, f"{CALLER}: clustering", "options of search_clusterings, as a dict")
+    unknown = sorted({as_name(name, f"{CALLER}: clustering") for name in options} - {*ASKED, *SEARCHED})
     if unknown:
-        names, hint = ", ".join(map(repr, unknown)), guess(unknown[0], (*ASKED, *SEARCHED))
+        names, hint = one_line(", ".join(map(repr, unknown))), guess(unknown[0], (*ASKED, *SEARCHED))
         raise InvalidInputError(f"{CALLER}: clustering has {names}{hint}, must be of {', '.join((*ASKED, *SEARCHED))}")
     question = Question(**{name: options[name] for name in ASKED if name in options})
     n_tasks, n_policies = returns.exact.shape

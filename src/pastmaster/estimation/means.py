@@ -14,7 +14,7 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import LARGEST_SEED, whole
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.convert import check_fits
@@ -85,8 +85,14 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
     others = sorted(set(range(len(columns))) - set(certain))
     found = episode_returns(task, columns, [EpisodeRange(j, 0, episodes) for j in others], seed) if others else []
     for j, returns in zip(others, found, strict=True):
-        mean[j] = np.mean(returns)
-        error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean[j] = np.mean(returns)
+            error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
+        if not np.isfinite(mean[j]) or (episodes > 1 and not np.isfinite(error[j])):
+            raise TaskError(
+                f"{one_line(task.name or str(task))}: returns are as large as {np.abs(returns).max():g}, must be "
+                "smaller for their mean and its error to be numbers"
+            )
     return Estimate(mean, error, episodes * len(columns))
 
 

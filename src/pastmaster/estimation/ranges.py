@@ -7,10 +7,12 @@ import numpy as np
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.returns import Returns
+from pastmaster.tables import one_line
 from pastmaster.tasks import Task
 from pastmaster.values.bounds import checked_bounds, task_bounds
 
 CALLER = "estimate_cross_values"
+LARGEST_RETURN = 1e150  # in size
 OUTSIDE = 1e-9  # relative: how far rounding may carry a return beyond its bounds
 
 
@@ -30,6 +32,12 @@ class Ranges:
         edges = first[:: returns.counts.shape[1]]
         seen = np.stack([np.minimum.reduceat(flat, edges[:-1]), np.maximum.reduceat(flat, edges[:-1])], axis=1)
         self._refuse_outside(returns, seen)
+        if (large := np.abs(seen).max()) > LARGEST_RETURN:
+            i = int(np.argmax(np.abs(seen).max(axis=1)))
+            raise InvalidInputError(
+                f"{CALLER}: a return in tasks[{i}] ({one_line(self.tasks[i].name)}) is {large:g} in size, must be at "
+                f"most {LARGEST_RETURN:g}: squares of larger ones are no numbers"
+            )
         bounds = self.known.copy()
         running = np.isnan(bounds[:, 0])
         if running.any():
@@ -48,8 +56,9 @@ class Ranges:
             j = int(np.argmax([np.abs(row - middle).max() for row in rows]))
             worst = rows[j][np.argmax(np.abs(rows[j] - middle))]
             raise InvalidInputError(
-                f"{CALLER}: policies[{j}] earned {worst:g} in an episode of tasks[{i}] ({self.tasks[i].name}), "
-                f"must be in {self.known[i, 0]:g} .. {self.known[i, 1]:g}: its bounds are wrong"
+                f"{CALLER}: policies[{j}] earned {worst:g} in an episode of tasks[{i}] "
+                f"({one_line(self.tasks[i].name)}), must be in {self.known[i, 0]:g} .. {self.known[i, 1]:g}: its "
+                "bounds are wrong"
             )
 
     def span(self, returns: Returns) -> float:

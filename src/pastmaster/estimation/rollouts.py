@@ -28,7 +28,7 @@ from pastmaster.estimation.acting import Actors, Episode, LaneActions, is_plain,
 from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, is_random
 from pastmaster.policies.policy import is_policy
-from pastmaster.tables import shown
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.guard import Watch, finite_reward, watched
 from pastmaster.tasks.simulated import simulated
@@ -86,6 +86,12 @@ def episode_returns(
     totals = np.zeros(len(episodes))
     watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
     watched(lambda: _Rollout(Actors(task, known, seed), episodes, totals, watch).play(), watch)
+    if not np.isfinite(totals).all():
+        k = int(np.argmin(np.isfinite(totals)))
+        raise TaskError(
+            f"{one_line(task.name or str(task))}: the return of episode {episodes[k].number} is {totals[k]}, must be a "
+            "finite number: its rewards are too large"
+        )
     return np.split(totals, np.cumsum([some.count for some in ranges])[:-1])
 
 
@@ -125,7 +131,8 @@ class _Rollout:
 
     def play(self) -> None:
         """All episodes."""
-        if isinstance(self.task, TabularMDP) and all(isinstance(policy, TablePolicy) for policy in self.policies):
+        tables = all(isinstance(policy, TablePolicy) for policy in self.policies)
+        if isinstance(self.task, TabularMDP) and tables and self.horizon <= KEPT_NUMBERS:  # which are drawn beforehand
             if self.episodes:
                 self._play_model(self.task)
             return

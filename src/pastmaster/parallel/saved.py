@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from pastmaster import formerly
 from pastmaster.arrays import Array, NamedArrays
+from pastmaster.checks import file_path
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import LARGEST, read_whole, write_whole
 from pastmaster.generators import rng_to_dict
@@ -39,11 +40,9 @@ MOST = 4 * LARGEST  # bytes of a file that is read
 
 def saving_folder(caller: str, save: str | os.PathLike[str]) -> Path:
     """The folder to save to, made if need be."""
-    if not isinstance(save, str | os.PathLike) or not str(save):
-        raise InvalidInputError(f"{caller}: save is {shown(save)}, must be the path of a folder")
+    folder = file_path(caller, "save", save, "the path of a folder")
     place = f"{caller}: save is {shown(str(save))}"
     try:
-        folder = Path(save)
         if not (leads_nowhere := folder.is_symlink() and not folder.exists()):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

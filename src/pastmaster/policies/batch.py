@@ -23,7 +23,7 @@ def batch(observations: list[Any]) -> Any:
 
 def by_part(observations: Any) -> Any:
     """A batch with all observations in one array; in one array to each key or place, if they are dicts or tuples."""
-    first = observations[0] if isinstance(observations, list) and observations else None
+    first = next(iter(observations), None) if isinstance(observations, list) else None
     if isinstance(first, dict):
         return {key: by_part([observation[key] for observation in observations]) for key in first}
     if isinstance(first, tuple):

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute
+from pastmaster.checks import attribute, text
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_random
 from pastmaster.policies.network import NetworkPolicy
@@ -65,6 +65,7 @@ def as_policy(policy: Any, place: str) -> Policy:
     >>> as_policy([0, 1, 1], "example: policy")
     TablePolicy(actions in 3 states)
     """
+    text("as_policy", "place", place)
     _check_no_path(policy, place)
     if is_array(policy):
         return TablePolicy(policy, place=place)
@@ -122,4 +123,8 @@ def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     made = as_policy(policy, place)
     if is_random(made):
         raise InvalidInputError(f"{place} is {shown(made)}, which draws at random, must be its probabilities [S, A]")
-    return checked_policy(made.act(np.arange(n_states)), n_states, n_actions, place)
+    try:
+        actions = made.act(np.arange(n_states))
+    except Exception as error:  # of whatever kind: it is the policy's
+        raise InvalidInputError(f"{place} raised {shown(error)}, must give an action in each state") from error
+    return checked_policy(actions, n_states, n_actions, place)

@@ -257,7 +257,7 @@ def _from_plain(caller: str, name: str, values: Any, size: int) -> Array | None:
         return None
     try:
         array = np.asarray(values, object)
-    except ValueError:
+    except Exception:  # of whatever kind: it is raised by what was given
         array = np.empty(0, object)
     if array.size != size or not all(
         entry is None or (is_number(entry) and is_finite(entry)) for entry in array.ravel()

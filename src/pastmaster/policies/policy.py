@@ -12,7 +12,7 @@ from pastmaster.arrays import Array, as_array, reach_of, sealed
 from pastmaster.checks import attribute, flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
-from pastmaster.tables import one_line, shown
+from pastmaster.tables import shown
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
 
 
@@ -155,8 +155,10 @@ class FunctionPolicy:
 
     def _each(self, observations: Any) -> Any:
         """Observations, of which there are not endlessly many."""
-        ours = isinstance(observations, list) or (isinstance(observations, np.ndarray) and observations.ndim)
-        return observations if ours else listed(observations, "FunctionPolicy.act: observations")
+        place = "FunctionPolicy.act: observations"
+        if isinstance(observations, np.ndarray) and observations.ndim:
+            return as_array(observations, place, None)
+        return observations if isinstance(observations, list) else listed(observations, place)
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -182,7 +184,7 @@ def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions
         return sealed(probabilities / probabilities.sum(axis=1, keepdims=True))
     if not array.ndim:
         raise InvalidInputError(
-            f"{place} is {one_line(str(array))}, a number, must be [{n_states}] integer actions or "
+            f"{place} is {shown(array.tolist())}, a number, must be [{n_states}] integer actions or "
             f"[{n_states}, {n_actions}] probabilities: if the list is one policy, pass [policy]"
         )
     raise InvalidInputError(

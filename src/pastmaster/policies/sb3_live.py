@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import Array
+from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import OF_TORCH
 from pastmaster.policies.batch import by_part
@@ -25,7 +26,8 @@ def missing(caller: str) -> InvalidInputError:
 
 def is_model(thing: Any) -> bool:
     """Whether this is a live model of Stable-Baselines3, or acts like one."""
-    return callable(getattr(thing, "predict", None)) and hasattr(thing, "policy") and hasattr(thing, "action_space")
+    has = all(attribute(thing, name) is not None for name in ("policy", "action_space"))
+    return has and callable(attribute(thing, "predict"))
 
 
 class PredictPolicy:

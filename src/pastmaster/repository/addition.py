@@ -52,7 +52,7 @@ class Addition:
         if policy is None:
             policy, provenance = _solved(caller, task, episodes), "solved"
         self.policy_row, self.policy_arrays, self.policy = records.policy_row(
-            caller, policy, task, provenance or "imported", self.names
+            caller, policy, task, "imported" if provenance is None else provenance, self.names
         )
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray, sealed
-from pastmaster.checks import called_as, chosen, flag, guess, known_options
+from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
@@ -166,7 +166,7 @@ def cluster(
         span = joined_bounds(values.tasks, database.place).span or 1.0  # where all returns are equal any span will do
     shared = {"episodes": episodes, "span": span, "directed": directed}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
-    settings = plain(asked, "Repository.cluster: options") | shared | {"method": method}
+    settings = plain(asked | shared, "Repository.cluster: options") | {"method": method}
     with called_as("Repository.cluster"):
         found = METHODS[method](
             values.distance(directed), rng=generator if seed is None else seed, **shared, **options
@@ -228,9 +228,7 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
 
     ``n_tasks`` tasks that are all alike are clustered with them, if given.
     """
-    if not isinstance(options, Mapping | None):
-        raise InvalidInputError(f"{caller}: clustering is {shown(options)}, must be a mapping of options")
-    given = dict(options or {})
+    given = {} if options is None else mapping(options, f"{caller}: clustering", "a mapping of options")
     method = METHODS[chosen(caller, "clustering's method", given.get("method", "search"), METHODS)]
     parameters = signature(method).parameters
     own = {"distance", "episodes", "span", "rng", "time_limit"}  # the last would make results depend on the clock
@@ -242,9 +240,10 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
     if not given or n_tasks is None:
         return given
     quick = {key: value for key, value in given.items() if key not in (*UNRECORDED, "method", "certify")}
-    if "iterations" in parameters:
+    if "iterations" in parameters and is_whole(quick.get("iterations", 1)):
         quick["iterations"] = min(1, quick.get("iterations", 1))
-    size = min(n_tasks, max(50, quick.get("n_clusters") or 0))
+    cells: Any = quick.get("n_clusters")
+    size = min(n_tasks, max(50, cells if is_whole(cells) else 0))
     try:
         method(np.zeros((size, size)), episodes=1, span=1.0, rng=np.random.default_rng(0), **quick)
     except (PastmasterError, TypeError, ValueError) as error:

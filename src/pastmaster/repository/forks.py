@@ -15,20 +15,22 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from pastmaster.errors import RepositoryError
 
+Identity = tuple[int, ...]
+"""Device and inode of a file, which may have several names."""
 PATIENCE = 10.0  # seconds that a fork waits for transactions of other threads
 
 
 class Releasing(Protocol):
     """What has connections to a file, and can close those that are idle."""
 
-    path: Path
+    place: str
+    identity: Identity | None  # once it was opened
 
     def release(self) -> None: ...
 
@@ -40,24 +42,24 @@ class Users:
         self.releasing: weakref.WeakSet[Releasing] = weakref.WeakSet()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.inherited: list[object] = []  # handles of the parent's, never to be closed here: that would undo its work
-        self.lost: set[str] = set()  # files that were in use when this process was forked
+        self.lost: set[Identity | None] = set()  # files that were in use when this process was forked
         self._renew()
 
     def _renew(self) -> None:
         self.gate = threading.Lock()  # held during a fork
-        self.open: dict[int, tuple[str, int]] = {}  # file and thread of each open transaction, by a number
+        self.open: dict[int, tuple[Releasing, int]] = {}  # user and thread of each open transaction, by a number
         self.numbers = itertools.count()
 
-    def begin(self, path: str) -> int:
+    def begin(self, user: Releasing) -> int:
         """Note that a transaction begins; returns its number."""
         with self.gate:
-            if path in self.lost:
+            if user.identity is not None and user.identity in self.lost:
                 raise RepositoryError(
-                    f"{path} was in use when this process was forked, so it cannot be used safely here: "
+                    f"{user.place} was in use when this process was forked, so it cannot be used safely here: "
                     'fork when nothing is running, or start processes by the method "spawn"'
                 )
             number = next(self.numbers)
-            self.open[number] = path, threading.get_ident()
+            self.open[number] = user, threading.get_ident()
             return number
 
     def end(self, number: int) -> None:
@@ -67,29 +69,28 @@ class Users:
     def before(self) -> None:
         """Let no transaction begin, wait for those of other threads, close the connections that are idle."""
         self.gate.acquire()
-        self._wait(lambda path, thread: True)
+        deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
+        while any(thread != here for _, thread in list(self.open.values())) and time.monotonic() < deadline:
+            time.sleep(0.002)
         for user in list(self.releasing):
             user.release()
 
     @contextmanager
-    def alone(self, path: str) -> Iterator[bool]:
+    def alone(self, identity: Identity) -> Iterator[bool]:
         """Whether this process has nothing open on the file in the block, so that it may be opened and closed there.
 
         The system takes away all locks that a process has on a file when it closes the file once, in any thread.
         """
-        with self.gate:
-            self._wait(lambda found, _: found == path)
-            for user in list(self.releasing):
-                if str(user.path) == path:
-                    user.release()
-            yield all(found != path for found, _ in self.open.values())
-
-    def _wait(self, in_the_way: Callable[[str, int], bool]) -> None:
-        """Wait until no transaction is in the way; those of this very thread do not end while we wait."""
         deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
-        while time.monotonic() < deadline:
-            if not any(in_the_way(path, thread) for path, thread in list(self.open.values()) if thread != here):
-                return
+        while True:
+            with self.gate:
+                used = {thread for user, thread in self.open.values() if user.identity == identity}
+                if not used - {here} or time.monotonic() > deadline:  # our own does not end while we wait
+                    for user in list(self.releasing):
+                        if user.identity == identity and not used:
+                            user.release()
+                    yield not used
+                    return
             time.sleep(0.002)
 
     def after_in_parent(self) -> None:
@@ -98,7 +99,7 @@ class Users:
 
     def after_in_child(self) -> None:
         """Go on with a gate of our own; transactions that are open are the parent's."""
-        self.lost |= {path for path, _ in self.open.values()}
+        self.lost |= {user.identity for user, _ in self.open.values()}
         self.inherited += list(self.handles)
         self._renew()
 

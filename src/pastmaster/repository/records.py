@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster import formerly
-from pastmaster.arrays import Array, sealed
-from pastmaster.checks import chosen, is_whole
+from pastmaster.arrays import Array, as_array, sealed
+from pastmaster.checks import chosen, is_whole, mapping
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
@@ -277,9 +277,12 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return {plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1) for key, inner in value.items()}
+        return {
+            plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1)
+            for key, inner in mapping(value, place).items()
+        }
     if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
+        value = as_array(value, place, None).tolist()
     if isinstance(value, list | tuple):
         return [plain(inner, f"{place}[{i}]", depth + 1) for i, inner in enumerate(value)]
     if isinstance(value, str) and (

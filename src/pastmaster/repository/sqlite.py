@@ -23,10 +23,9 @@ import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import location
-from pastmaster.repository.forks import USERS
+from pastmaster.repository.forks import USERS, Identity
 from pastmaster.repository.shield import Shield
 
-Identity = tuple[int, ...]
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 MAKE, WRITE, READ, READ_ALONE = "mode=rwc", "mode=rw", "mode=ro", "mode=ro&immutable=1"
 PAGE_SIZES = {2**power for power in range(9, 17)}
@@ -69,12 +68,13 @@ class File:
         _check_path(url, create)
         self.place = str(url.database)
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
-        self._identity: Identity | None = None
-        self._mode = MAKE if create else WRITE
-        with USERS.alone(str(self.path)) as alone:
-            if alone:
-                _check_companions(self.path)
-                self._mode = _reading_mode(self.path) or self._mode
+        self.identity = _identity(self.path)
+        self._mode = WRITE if self.identity else MAKE
+        if self.identity is not None:
+            with USERS.alone(self.identity) as alone:
+                if alone:
+                    _check_companions(self.path)
+                    self._mode = _reading_mode(self.path) or self._mode
         self.engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
         )  # fmt: skip
@@ -88,7 +88,7 @@ class File:
 
     def enter(self) -> int:
         """Note that a transaction is about to begin."""
-        return USERS.begin(str(self.path))
+        return USERS.begin(self)
 
     def leave(self, number: int) -> None:
         """Note that it has ended."""
@@ -160,7 +160,7 @@ class File:
         connection.invalidate()
 
     def _connect(self) -> Handle:
-        if self._identity is not None:
+        if self.identity is not None:
             self._check_identity("nothing was changed")
         seen = _look(self.path) if self._mode == READ_ALONE else None
         handle = sqlite3.connect(
@@ -168,18 +168,22 @@ class File:
             factory=Handle,
         )  # fmt: skip
         handle.seen = seen
-        handle.execute("PRAGMA foreign_keys=ON")
-        handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
-        handle.execute("PRAGMA cache_spill=OFF")  # nothing is written, or locked for it, before the commit
-        if self._identity is None:
-            self._identity = _identity(self.path)
+        try:
+            handle.execute("PRAGMA foreign_keys=ON")
+            handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
+            handle.execute("PRAGMA cache_spill=OFF")  # nothing is written, or locked for it, before the commit
+        except BaseException:
+            handle.close()
+            raise
+        if self.identity is None:
+            self.identity = _identity(self.path)
             self._mode = self._mode.replace(MAKE, WRITE)
         return handle
 
     def _check_identity(self, outcome: str) -> None:
         """Refuse a file that is not the one that was opened: what is written to that is lost."""
         found = _identity(self.path)
-        if found != self._identity:
+        if found != self.identity:
             what = "is gone" if found is None else "is another file"
             raise RepositoryError(
                 f"{self.place} {what} since it was opened (deleted, moved or replaced), {outcome}: "

@@ -114,7 +114,8 @@ class Stream:
         given = settings if isinstance(settings, dict) else plain("Repository.stream", "settings", settings)
         stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in given.items()}
         stored, fresh = (
-            plain("Repository.stream", what, part) for what, part in (("settings", stored), ("fresh", fresh or {}))
+            plain("Repository.stream", what, part)
+            for what, part in (("settings", stored), ("fresh", {} if fresh is None else fresh))
         )
         self._id, self.settings = contents.database.write(
             lambda connection: _find_or_begin(connection, name, stored, fresh)
@@ -198,6 +199,8 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
 
 def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
     """The columns and arrays that hold the best trial of a run; those about the task are added with it."""
+    if not np.isfinite(run.returns).all():
+        raise InvalidInputError("Repository.add: run.returns holds what is not finite, must be finite numbers")
     trial = run.best_trial
     settings = {
         "source_ids": list(source_ids),
@@ -286,7 +289,7 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, QLearning):
         return f"QLearning {digest(*value.identity, versions=False)}"
     if isinstance(value, np.ndarray):
-        return f"array {digest(value, versions=False)}"
+        return f"array {digest(np.asarray(value), versions=False)}"
     text = repr(value)
     if " at 0x" in text:
         return getattr(value, "__qualname__", type(value).__qualname__)

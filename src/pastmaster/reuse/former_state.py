@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, as_array
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse import _layout as at
 from pastmaster.reuse.asked import NOTHING
@@ -16,8 +16,8 @@ from pastmaster.reuse.asked import NOTHING
 def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
     """Finite numbers of a shape."""
     try:
-        array = np.array(values)
-    except (TypeError, ValueError, OverflowError):
+        array = as_array(values, f"{caller}: {key}", None)
+    except InvalidInputError:
         array = NOTHING
     if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")

@@ -19,6 +19,7 @@ import numpy as np
 from pastmaster.arrays import FloatArray, IntArray, as_floats, sealed
 from pastmaster.checks import as_index, as_number, as_real, chosen, flag, is_finite, within
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import checked_rng
 from pastmaster.reuse.protocols import Space
 from pastmaster.tables import one_line, shown
 from pastmaster.tasks.spaces import discrete_size
@@ -48,8 +49,11 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
     half: float
 
     def __post_init__(self) -> None:
-        within("decay", "first", self.first, 0.0, 1.0)
-        if not as_real(self.half) > 0:
+        first = within("decay", "first", self.first, 0.0, 1.0)
+        object.__setattr__(self, "first", first if isinstance(self.first, float) else self.first)
+        half = as_real(self.half)
+        object.__setattr__(self, "half", half if isinstance(self.half, float) else self.half)
+        if not half > 0:
             raise InvalidInputError(f"decay: half is {shown(self.half)}, must be a number above 0")
 
     def __call__(self, n: int) -> float:
@@ -115,9 +119,12 @@ class QLearning:
         n_states, n_actions = discrete_size(observations), discrete_size(actions)
         if n_states is None or n_actions is None:
             raise InvalidInputError(
-                f"QLearning.start: got {observations} and {actions}, must be Discrete observations and actions from 0"
+                f"QLearning.start: got {shown(observations)} and {shown(actions)}, must be Discrete observations and "
+                "actions from 0"
             )
-        return QLearner(self, n_states, n_actions, gamma, rng)
+        caller = "QLearning.start"
+        gamma = within(caller, "gamma", gamma, 0.0, 1.0)
+        return QLearner(self, n_states, n_actions, gamma, checked_rng(caller, rng))
 
 
 def tabulated(name: str, schedule: Schedule) -> FloatArray:

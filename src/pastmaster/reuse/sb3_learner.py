@@ -19,13 +19,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import mtrand
 
-from pastmaster.checks import chosen, whole
+from pastmaster.checks import chosen, whole, within
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import checked_rng
 from pastmaster.policies import NetworkPolicy, PredictPolicy
 from pastmaster.policies.sb3_live import network_of
 from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.q_learning import LearnFrom
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 from pastmaster.tasks.spaces import described_space, discrete_size
 
 ALGORITHMS = ("DQN", "SAC", "TD3", "DDPG")
@@ -59,7 +60,7 @@ def fitting(observations: Space, actions: Space) -> tuple[tuple[str, ...], str]:
         return ("SAC", "TD3", "DDPG"), ""
     if discrete_size(actions) is not None:
         return ("DQN",), ""
-    return (), f"no learner here takes {type(actions).__name__} actions ({actions}): {own}"
+    return (), f"no learner here takes {type(actions).__name__} actions ({shown(actions)}): {own}"
 
 
 class SB3Learning:
@@ -108,7 +109,9 @@ class SB3Learning:
 
     def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> SB3Learner:
         """Return a learner that knows nothing yet."""
-        return SB3Learner(self, observations, actions, gamma, rng)
+        caller = "SB3Learning.start"
+        gamma = within(caller, "gamma", gamma, 0.0, 1.0)
+        return SB3Learner(self, observations, actions, gamma, checked_rng(caller, rng))
 
 
 class SB3Learner:

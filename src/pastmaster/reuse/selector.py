@@ -24,7 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_floats
-from pastmaster.checks import LARGEST_SEED, called_as, chosen, flag, is_finite, is_whole, optional_whole, whole, within
+from pastmaster.checks import (
+    LARGEST_SEED,
+    called_as,
+    chosen,
+    flag,
+    is_finite,
+    is_whole,
+    is_word,
+    mapping,
+    optional_whole,
+    whole,
+    within,
+)
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
@@ -37,6 +49,7 @@ from pastmaster.values.bounds import checked_bounds
 
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
+MOST_SOURCES = 10**6  # whose numbers take 100 MB
 LOCK = threading.RLock()
 """Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
 
@@ -63,7 +76,7 @@ class Selector(ABC):
     def __init__(self, rng: Rng, **arguments: Any) -> None:
         """Check what all selectors take; ``arguments`` are the constructor's, in the order they are written in."""
         name, given = type(self).__name__, {**self.fixed, **arguments}
-        self.n_sources = whole(name, "n_sources", given["n_sources"], at_least=0)
+        self.n_sources = whole(name, "n_sources", given["n_sources"], at_least=0, at_most=MOST_SOURCES)
         self.episodes = optional_whole(name, "episodes", given["episodes"])
         self.bounds = checked_bounds(name, given["bounds"])
         self.delta = within(name, "delta", given["delta"], 0.0, 1.0)
@@ -278,14 +291,13 @@ class Selector(ABC):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Make a selector from what ``to_dict`` returned."""
         caller = f"{cls.__name__}.from_dict"
+        state = mapping(state, f"{caller}: state", "what to_dict returned") if isinstance(state, Mapping) else {}
         for key in ("selector", "arguments", "rng", "arms", "memory"):
-            if not isinstance(state, Mapping) or key not in state:
+            if key not in state:
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
-        if state["selector"] != cls.name:
-            raise InvalidInputError(f"{caller}: this is a {state['selector']!r}, must be a {cls.name!r}")
-        arguments = state["arguments"]
-        if not isinstance(arguments, Mapping):
-            raise InvalidInputError(f"{caller}: arguments is {shown(arguments)}, must be what to_dict returned")
+        if not is_word(state["selector"], [cls.name]):
+            raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
+        arguments = mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned")
         n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
         # of this size before memory is taken
         numbers(caller, "arms", state["arms"], (at.N_ROWS if "open" in state else at.FORMER_ROWS, n_arms))

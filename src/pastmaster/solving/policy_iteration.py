@@ -23,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, sealed
-from pastmaster.checks import is_number
+from pastmaster.checks import as_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.solving import _iteration_kernels as kernels
@@ -127,10 +127,12 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
         elif isinstance(task, gym.Env | str):
             remedy = ": pass TabularMDP.from_gymnasium(env, gamma)"
         raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP{remedy}")
-    if not (is_number(tol) and 0 < tol < 1):
+    if not 0 < as_number(tol) < 1:
         raise InvalidInputError(f"solve: tol is {shown(tol)}, must be a positive number below 1")
     largest = task.largest_reward()
-    value, policy, iterations, error = kernels.solve_model(*task.model(), largest, task.gamma, tol, MAX_ITERATIONS)
+    value, policy, iterations, error = kernels.solve_model(
+        *task.model(), largest, task.gamma, float(tol), MAX_ITERATIONS
+    )
     start_value = float(task.start_probability @ value[task.start_states])
     converged = bool(error <= tol * max(float(np.abs(value).max()), largest))
     return Solution(sealed(value), sealed(policy), start_value, converged, iterations, error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
+from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
@@ -128,9 +129,7 @@ def _text_keys(value: Any) -> bool:
 def plain_wrappers(wrappers: Sequence[Any]) -> list[dict[str, Any]]:
     """The wrappers of a spec or a stored identity as JSON has them; only those in ``WRAPPERS`` are allowed."""
     plain = []
-    if isinstance(wrappers, str) or not isinstance(wrappers, Iterable):
-        raise InvalidInputError(f"GymTask: wrappers is {shown(wrappers)}, must be a list of mappings")
-    for i, wrapper in enumerate(wrappers):
+    for i, wrapper in enumerate(listed(wrappers, "GymTask: wrappers", "a list of mappings")):
         if not isinstance(wrapper, Mapping | WrapperSpec):
             raise InvalidInputError(
                 f"GymTask: wrappers[{i}] is {shown(wrapper)}, must be a mapping with name, entry_point and kwargs"

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, BoolArray, FloatArray, IntArray, sealed
-from pastmaster.checks import as_number, called_as, is_whole, is_word, listed, text
+from pastmaster.checks import as_number, called_as, is_whole, is_word, mapping, text
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import WIDEST, frame, one_line, shown
 from pastmaster.tasks.gymnasium_table import arrays_of_table, spec_name, step_limit
@@ -262,15 +262,7 @@ class TabularMDP:
 
 def _checked_params(params: Any) -> dict[str, Any]:
     """A copy of what a task was made of."""
-    if params is None:
-        return {}
-    if not isinstance(params, Mapping):
-        raise refused(f"params is {shown(params)}, must be a mapping or None")
-    keys = listed(iter(params), "TabularMDP: params", "a mapping")
-    try:
-        return {key: params[key] for key in keys}
-    except Exception as error:  # of whatever kind: it is the mapping's
-        raise refused(f"params raised {shown(error)} while it was read, must be a mapping") from error
+    return {} if params is None else mapping(params, "TabularMDP: params", "a mapping or None")
 
 
 def _fill(task: TabularMDP, fields: Mapping[str, Any]) -> None:

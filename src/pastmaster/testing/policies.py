@@ -71,7 +71,8 @@ def check_policy(
     acts = as_policy(policy, "check_policy: policy")
     if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
         _check_table(acts, int(observing.n), int(acting.n))
-    rng = np.random.default_rng(whole("check_policy", "seed", seed, at_least=0))
+    seed = whole("check_policy", "seed", seed, at_least=0)
+    rng = np.random.default_rng(seed)
     observing.seed(seed)
     observations, uniforms = [observing.sample() for _ in range(OBSERVATIONS)], rng.random(OBSERVATIONS)
     actions = _actions(acts, observations, uniforms)

@@ -227,10 +227,12 @@ def extreme_returns(reward, next_state, terminated, gamma, horizon):
 def occupancies(next_state, weight, gamma, horizon, starts, chances, policies, out):
     """Discounted visits to each (state, action) under policies [M, S], added to out [M, S * A].
 
-    Moves the start distribution forwards to the horizon, or until its remaining mass is below rounding.
+    Moves the start distribution forwards to the horizon, or until its remaining mass is below rounding; in any case not
+    beyond where gamma^n is below the least number there is, from which rounding would not let the mass fall to 0.
     """
     n_states, n_actions, n_outcomes = next_state.shape
-    steps = horizon if horizon >= 0 else 10 + sweeps_to_rounding(gamma)
+    rounding = 10 + sweeps_to_rounding(gamma)
+    steps = min(horizon, 22 * rounding) if horizon >= 0 else rounding
     for j in range(len(policies)):
         policy, mass, following = policies[j], np.zeros(n_states), np.zeros(n_states)
         for i in range(len(starts)):

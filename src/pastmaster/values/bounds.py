@@ -26,6 +26,7 @@ from pastmaster.values.given import listed_tasks, not_a_task
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_TERMS = 10**7  # of a sum that is taken term by term
 ROUNDING = 1e-9  # relative: more than rounding can move a sum of rewards beyond its bound
 
 
@@ -128,9 +129,16 @@ def task_bounds(task: Task) -> Bounds | None:
     basis = _basis(task)
     if basis is None or isinstance(basis, TabularMDP):
         return None if basis is None else _exact_bounds(basis)
-    steps = float(np.sum(task.gamma ** np.arange(task.horizon or 1)))
+    steps = _discounted_steps(task.gamma, task.horizon or 1)
     (least, most), outward = basis, 1.0 + ROUNDING
     return Bounds(least if least >= 0 else least * steps * outward, most if most <= 0 else most * steps * outward)
+
+
+def _discounted_steps(gamma: float, horizon: int) -> float:
+    """1 + gamma + ... + gamma^(horizon - 1)."""
+    if horizon <= MOST_TERMS:
+        return float(np.sum(gamma ** np.arange(horizon)))
+    return float(horizon) if gamma == 1.0 else -math.expm1(horizon * math.log(gamma)) / (1.0 - gamma) if gamma else 1.0
 
 
 def checked_bounds(caller: str, bounds: Any) -> Bounds:
