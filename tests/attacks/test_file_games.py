@@ -176,9 +176,14 @@ def test_a_file_with_a_log_of_an_earlier_version_is_opened_whole_and_needs_none_
 # Locks
 
 
-def test_opening_a_repository_again_does_not_take_away_the_lock_of_one_that_is_writing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["r.db", "symbolic.db", "hard.db"])
+def test_opening_a_repository_again_does_not_take_away_the_lock_of_one_that_is_writing(
+    tmp_path: Path, other: str
+) -> None:
     """The system drops all locks of a process on a file when any part of the process closes that file once."""
     path = filled(tmp_path / "r.db", 0)
+    (tmp_path / "symbolic.db").symlink_to(path)
+    os.link(path, tmp_path / "hard.db")
     inside, done = threading.Event(), threading.Event()
 
     def work(_: object) -> None:
@@ -189,7 +194,7 @@ def test_opening_a_repository_again_does_not_take_away_the_lock_of_one_that_is_w
         writer = threading.Thread(target=repository.database.write, args=(work,))
         writer.start()
         inside.wait(60)
-        opener = threading.Thread(target=lambda: Repository(path).close())
+        opener = threading.Thread(target=lambda: Repository(tmp_path / other).close())
         opener.start()
         opener.join(0.5)
         probe = "import sqlite3, sys\nsqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
