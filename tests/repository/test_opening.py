@@ -92,7 +92,8 @@ def test_a_path_may_hold_anything(tmp_path, rng, name):
         with Repository(path) as repository:
             repository.add(random_task(rng))
         assert os.path.getsize(path) > 0
-        assert len(Repository(path, create=False)) == 1
+        with Repository(path, create=False) as repository:
+            assert len(repository) == 1
 
 
 # Servers
