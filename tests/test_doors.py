@@ -280,6 +280,12 @@ def test_what_an_iterable_raises_is_told_and_our_own_errors_pass():
         list(each(raising(RepositoryError("gone")), PLACE))
 
 
+def test_a_span_whose_regret_bound_is_no_number_is_refused():
+    assert pm.regret_bound(3, np.float32(10), np.float32(0.1)) == pm.regret_bound(3, 10.0, float(np.float32(0.1)))
+    with pytest.raises(InvalidInputError, match=r"^search_clusterings: span is 1e\+308, must be smaller"):
+        pm.search_clusterings(DISTANCE, episodes=1, span=1e308, rng=0)
+
+
 def test_an_index_may_be_an_array_of_no_axes():
     values = (1, np.int8(1), np.array(1), -1, 3, True, 1.0, "1", None, 10**400, Rude(), [1])
     assert [as_index(value, 3) for value in values] == [1, 1, 1] + [-1] * 9

@@ -62,6 +62,11 @@ def as_number(value: Any) -> float:
     return number if math.isfinite(number) else math.nan
 
 
+def plain_number(value: Any) -> Any:
+    """A float of any class as Python's own, which prints as one; all else as it is."""
+    return float(value) if isinstance(value, float) else value
+
+
 def is_finite(value: Any) -> bool:
     """Whether this is a finite number, of any type that Python takes for one."""
     try:

@@ -851,6 +851,7 @@ def _of_continual() -> Iterator[tuple[str, Recipe]]:
         Recipe(
             lambda stream: agent(stream, episodes=2, recluster_every=2, rng=0, **CHEAP),
             lambda: {"stream": list(world().tasks[:2])},
+            frozenset({"stream"}),
             weight=0.5,
         ),
     )

@@ -71,7 +71,7 @@ def _chosen(rng: np.random.Generator, right: Any, is_work: bool) -> str:
             value = odd.odd(name, right)
         except odd.ImpossibleError:
             continue
-        if not (is_work and _is_much(value)):
+        if not (is_work and (name == "endless" or _is_much(value))):
             return name
 
 

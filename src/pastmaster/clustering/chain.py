@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, as_floats
-from pastmaster.checks import as_number
+from pastmaster.checks import as_number, plain_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
@@ -49,6 +49,8 @@ class Chain:
         check_chances("Chain", self.alpha, self.beta, self.up)
         if not as_number(self.theta) > 0:
             raise InvalidInputError(f"Chain: theta is {shown(self.theta)}, must be a positive number")
+        for name in ("alpha", "beta", "up", "theta"):
+            object.__setattr__(self, name, plain_number(getattr(self, name)))
 
     def rungs(self, distance: FloatArray, largest: float = 0.0) -> FloatArray:
         """The ladder; by default from where a cell costs nothing to make to where the smallest moves matter.

@@ -61,7 +61,9 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     if not ((cells >= 0) & (np.floor(cells) == cells) & np.isfinite(cells)).all():
         raise InvalidInputError(f"regret_bound: c is {shown(c)}, must be whole numbers, each at least 0")
     check_setting("regret_bound", episodes, span)
-    bound = span * 2.0 * np.sqrt(np.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
+    episodes, span = float(episodes), float(span)  # a float32 would round the product
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = span * 2.0 * np.sqrt(np.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
     return bound if bound.ndim else float(bound)
 
 

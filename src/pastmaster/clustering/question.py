@@ -88,7 +88,13 @@ class Question:
         text("Question.about", "caller", caller)
         matrix = costs.checked_distance(caller, distance, flag(caller, "directed", self.directed))
         self.check(caller, *matrix.shape)
-        return DistanceProblem(matrix, self)
+        problem = DistanceProblem(matrix, self)
+        if not np.isfinite(problem.size_cost).all():
+            raise InvalidInputError(
+                f"{caller}: span is {shown(self.span)}, must be smaller: the regret bound of {len(matrix)} cells is no "
+                "number"
+            )
+        return problem
 
 
 def different(distance: FloatArray) -> LongArray:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import Array, as_array, reach_of, sealed
+from pastmaster.arrays import Array, as_array, as_floats, reach_of, sealed
 from pastmaster.checks import attribute, flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
@@ -174,8 +174,10 @@ def checked_policy(policy: TablePolicy | npt.ArrayLike, n_states: int, n_actions
             raise InvalidInputError(f"{place}[{s}] is action {array[s]}, must be in 0..{n_actions - 1}")
         return sealed(array.astype(np.int32, copy=False))
     if array.shape == (n_states, n_actions) and array.dtype.kind in "iuf":
-        probabilities = sealed(array.astype(np.float64, copy=False))
-        wrong = ~((probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= PROBABILITY_TOLERANCE))
+        probabilities = sealed(as_floats(array, place))
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = np.abs(probabilities.sum(axis=1) - 1)
+        wrong = ~((probabilities >= 0).all(axis=1) & (off <= PROBABILITY_TOLERANCE))
         if wrong.any():
             s = int(np.argmax(wrong))
             raise InvalidInputError(

@@ -288,9 +288,12 @@ def _as_text(value: Any) -> Any:
         return value
     if isinstance(value, QLearning):
         return f"QLearning {digest(*value.identity, versions=False)}"
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
         return f"array {digest(np.asarray(value), versions=False)}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # of whatever kind: it is the value's
+        text = " at 0x"
     if " at 0x" in text:
         return getattr(value, "__qualname__", type(value).__qualname__)
     return formerly.class_names(text)

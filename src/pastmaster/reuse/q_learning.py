@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, as_floats, sealed
-from pastmaster.checks import as_index, as_number, as_real, chosen, flag, is_finite, within
+from pastmaster.checks import as_index, as_number, as_real, chosen, flag, is_finite, plain_number, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import checked_rng
 from pastmaster.reuse.protocols import Space
@@ -49,11 +49,10 @@ class decay:  # noqa: N801  a function with a name, so that it prints as it was 
     half: float
 
     def __post_init__(self) -> None:
-        first = within("decay", "first", self.first, 0.0, 1.0)
-        object.__setattr__(self, "first", first if isinstance(self.first, float) else self.first)
-        half = as_real(self.half)
-        object.__setattr__(self, "half", half if isinstance(self.half, float) else self.half)
-        if not half > 0:
+        within("decay", "first", self.first, 0.0, 1.0)
+        object.__setattr__(self, "first", plain_number(self.first))
+        object.__setattr__(self, "half", plain_number(self.half))
+        if not as_real(self.half) > 0:
             raise InvalidInputError(f"decay: half is {shown(self.half)}, must be a number above 0")
 
     def __call__(self, n: int) -> float:
@@ -92,6 +91,7 @@ class QLearning:
             raise InvalidInputError(
                 f"QLearning: initial is {shown(self.initial)}, must be a finite number, at most 1e300"
             )
+        object.__setattr__(self, "initial", plain_number(self.initial))
         _ = self.steps, self.epsilons  # a schedule that cannot be tabulated is refused here
 
     @cached_property
@@ -105,7 +105,7 @@ class QLearning:
         return tabulated("epsilon", self.epsilon)
 
     def __repr__(self) -> str:
-        schedules = [one_line(repr(schedule), 30) for schedule in (self.step_size, self.epsilon)]
+        schedules = [one_line(shown(schedule), 30) for schedule in (self.step_size, self.epsilon)]
         told = f"step_size={schedules[0]}, epsilon={schedules[1]}"
         return one_line(f"QLearning({told}, initial={self.initial}, learn_from={self.learn_from!r})")
 

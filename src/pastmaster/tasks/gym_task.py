@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from pastmaster import formerly
-from pastmaster.checks import is_finite, listed, text, whole, within
+from pastmaster.checks import is_finite, listed, mapping, text, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import specs
@@ -94,7 +94,10 @@ class GymTask:
         if not isinstance(self.kwargs, Mapping):
             raise InvalidInputError(f"GymTask: kwargs is {shown(self.kwargs)}, must be a dict of arguments")
         text("GymTask", "name", self.name)
-        kwargs, nameless = specs.plain_arguments(self.kwargs) if made_by_id else dict(self.kwargs), not self.name
+        kwargs, nameless = (
+            specs.plain_arguments(self.kwargs) if made_by_id else mapping(self.kwargs, "GymTask: kwargs"),
+            not self.name,
+        )
         self._set(
             kwargs=kwargs,
             wrappers=tuple(specs.plain_wrappers(self.wrappers)),

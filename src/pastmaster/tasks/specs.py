@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
-from pastmaster.checks import listed
+from pastmaster.checks import listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
@@ -110,11 +110,12 @@ def made_lanes(env_id: str, lanes: int, kwargs: Mapping[str, Any]) -> gym.vector
 
 def plain_arguments(kwargs: Any) -> dict[str, Any]:
     """The arguments of an environment as JSON has them."""
+    given = mapping(kwargs, "GymTask: kwargs")
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(kwargs), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {error}") from None
-    if not _text_keys(kwargs):  # JSON would make texts of them
+        plain: dict[str, Any] = json.loads(json.dumps(given, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {one_line(str(error))}") from None
+    if not _text_keys(given):  # JSON would make texts of them
         raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")
     check_arguments("GymTask: kwargs", plain)
     return plain
