@@ -68,7 +68,7 @@ def test_a_file_that_is_no_longer_there_is_refused_by_name(
     with Repository(path) as repository:
         repository.add(small_task(1))
         play(path, tmp_path)
-        refused = rf"r.db {sentence} since it was opened \(deleted, moved or replaced\), nothing was changed: close"
+        refused = rf"r.db {sentence} since it was opened \(deleted, moved or replaced\), nothing was changed: put it"
         for change in (lambda: repository.add(small_task(2)), repository.records, lambda: repository.remove(1)):
             with pytest.raises(RepositoryError, match=refused):
                 change()
@@ -113,6 +113,25 @@ def test_one_file_holds_everything_that_was_acknowledged(tmp_path: Path) -> None
             assert names_in(copy) == named(*range(number + 1))
 
 
+def test_a_copy_put_into_the_open_file_is_refused(tmp_path: Path) -> None:
+    """``cp backup.db r.db``: the same inode, another content, and what is kept in memory is not true of it."""
+    path = filled(tmp_path / "r.db", 0, 1)
+    shutil.copy(path, tmp_path / "older.db")
+    with Repository(path) as repository:
+        repository.add(small_task(2))
+        backup = repository.backup(tmp_path / "backup.db")
+        assert len(list(repository.tasks())) == 3
+        repository.add(small_task(3))
+        for copy in (tmp_path / "older.db", backup, filled(tmp_path / "other.db", 7)):
+            shutil.copy(copy, path)
+            for use in (lambda: repository.add(small_task(9)), lambda: list(repository.tasks())):
+                with pytest.raises(RepositoryError, match=r"was replaced by a copy since it was opened, nothing was"):
+                    use()
+            assert names_in(path) == names_in(copy)
+    with Repository(path) as repository:
+        assert [record.name for record in repository.records()] == ["task 7"]
+
+
 # Journals and logs that are not the file's own
 
 
@@ -141,6 +160,54 @@ def test_a_backup_restored_beside_the_journal_of_another_state_is_left_alone(tmp
     assert path.read_bytes() == (tmp_path / "backup.db").read_bytes()
     Path(f"{path}-journal").unlink()
     assert names_in(path) == named(0, 1, 2)
+
+
+def test_a_journal_of_one_backup_beside_another_is_left_alone(tmp_path: Path) -> None:
+    """Backups begin to count anew, so each has a stamp of its own."""
+    with Repository(filled(tmp_path / "r.db", 0)) as repository:
+        first = repository.backup(tmp_path / "first.db")
+        repository.add(small_task(1))
+        second = repository.backup(tmp_path / "second.db")
+    path = tmp_path / "r.db"
+    shutil.copy(first, path)
+    with_a_journal(path, 5)
+    shutil.copy(second, path)
+    with pytest.raises(DamagedError, match=r"r.db-journal in .* does not belong to r.db as it is now"):
+        Repository(path)
+    assert path.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal"])
+def test_a_pipe_in_the_place_of_a_journal_is_refused(tmp_path: Path, end: str) -> None:
+    path = filled(tmp_path / "r.db", 0)
+    os.mkfifo(f"{path}{end}")
+    with pytest.raises(DamagedError, match=rf"r.db{end} in .* does not belong to r.db"):
+        Repository(path)
+
+
+def test_a_journal_longer_than_its_file_can_have_is_refused(tmp_path: Path) -> None:
+    path = with_a_journal(filled(tmp_path / "r.db", 0), 1)
+    journal = Path(f"{path}-journal")
+    content = journal.read_bytes()
+    journal.write_bytes(content[:512])
+    os.truncate(journal, 2**40)
+    with pytest.raises(DamagedError, match=r"r.db-journal in .* does not belong to r.db"):
+        Repository(path)
+
+
+def test_a_file_that_computes_is_refused(tmp_path: Path) -> None:
+    """A view in the place of a table could compute for ever."""
+    for statement in (
+        "CREATE VIEW seen AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i FROM r",
+        "CREATE TRIGGER pulled AFTER INSERT ON tasks BEGIN DELETE FROM policies; END",
+        "CREATE TABLE computed (a, b AS (a + 1))",
+    ):
+        path = filled(tmp_path / f"{len(statement)}.db", 0)
+        connection = sqlite3.connect(path)
+        connection.execute(statement)
+        connection.close()
+        with pytest.raises(DamagedError, match=r"holds a \w+ '\w+' that computes, must hold records alone"):
+            Repository(path)
 
 
 def test_a_log_of_an_earlier_version_beside_a_new_file_is_not_applied(tmp_path: Path) -> None:
@@ -228,7 +295,9 @@ def test_more_threads_than_connections_wait_for_their_turn(tmp_path: Path) -> No
 def test_threads_that_wait_too_long_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Repository(tmp_path / "r.db") as repository:
         monkeypatch.setattr(location, "BUSY_SECONDS", 0.05)
-        repository.database._turns = threading.BoundedSemaphore(1)
+        while not repository.database._turns.empty():
+            repository.database._turns.get_nowait()
+        repository.database._turns.put(None)
 
         def hold(_: object) -> None:
             sentence = r"r.db was in use by 15 threads of this process for 0.05 seconds, try again"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faults
 import numpy as np
@@ -117,6 +120,81 @@ def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(tmp_path: Path) -> 
     with Repository(place) as repository:
         assert [record.name for record in repository.records()] == ["task 1", "task 2"]
         assert repository.check() == []
+
+
+def end_in_the_child(place: str, log: Path) -> None:
+    """The child of a fork inside a transaction ends as programs end: its interpreter lets go of all objects."""
+    repository = Repository(place)
+    repository.add(small_task(1))
+
+    def work(connection: Any) -> None:
+        connection.exec_driver_sql("UPDATE sequences SET last = 41 WHERE name = 'streams'")
+        child = os.fork()
+        if not child:
+            sys.exit(0)
+        acknowledge(log, os.waitpid(child, 0)[1])
+
+    repository.database.write(work)
+    repository.close()
+
+
+def test_the_end_of_a_childs_interpreter_undoes_nothing(tmp_path: Path) -> None:
+    place, log = str(tmp_path / "r.db"), tmp_path / "log"
+    script = "import sys, test_forks, pathlib\ntest_forks.end_in_the_child(sys.argv[1], pathlib.Path(sys.argv[2]))"
+    known = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", script, place, log], env=known, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with Repository(place) as repository:
+        query = "SELECT last FROM sequences WHERE name = 'streams'"
+        assert repository.database.read(lambda c: c.exec_driver_sql(query).scalar()) == 41
+        assert repository.check() == []
+
+
+def fork_under_ctrl_c(place: str, log: Path) -> None:
+    """Ctrl-C while a fork waits for the transaction of another thread: the fork is as safe as without."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    repository = Repository(place)
+    inside = threading.Event()
+
+    def work(_: object) -> None:
+        inside.set()
+        time.sleep(0.5)
+
+    beside = threading.Thread(target=repository.database.write, args=(work,))
+    beside.start()
+    inside.wait()
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    child = fork(lambda: acknowledge(log, 1, repository.add(small_task(1))))
+    codes = os.waitpid(child, 0)[1]
+    beside.join()
+    acknowledge(log, codes, repository.add(small_task(2)))
+    repository.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ctrl_c_while_a_fork_waits_leaves_it_safe(tmp_path: Path) -> None:
+    place, log = str(tmp_path / "r.db"), tmp_path / "log"
+    faults.finish(faults.start(fork_under_ctrl_c, place, log))
+    assert [line[0] for line in acknowledged(log)] == ["1", "0"]
+    with Repository(place) as repository:
+        assert len(repository) == 2
+
+
+def use_in_a_handler(place: str, log: Path) -> None:
+    """A repository used by a signal's handler, again and again, while it is in use."""
+    repository = Repository(place)
+    signal.signal(signal.SIGALRM, lambda *_: len(repository))
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.003)
+    for number in range(15):
+        acknowledge(log, number, repository.add(small_task(number)))
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    repository.close()
+
+
+def test_a_repository_may_be_used_by_a_signals_handler(tmp_path: Path) -> None:
+    place, log = str(tmp_path / "r.db"), tmp_path / "log"
+    faults.finish(faults.start(use_in_a_handler, place, log))
+    assert len(acknowledged(log)) == 15
 
 
 def leave_a_transaction_in_the_child(place: str, log: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.files import flush_folder
@@ -37,13 +40,19 @@ def back_up(database: Database, target: Path) -> Path:
         finally:
             os.close(descriptor)
             beside.unlink(missing_ok=True)
+    except (sqlite3.Error, sa.exc.DBAPIError, UnicodeDecodeError) as error:
+        told = database.translated(error)
+        raise type(told)(f"{CALLER}: {target} is not made: {told}") from None
     except (OSError, ValueError) as error:
-        raise RepositoryError(f"{CALLER}: {str(target)[:200]} cannot be written: {error}") from None
+        raise RepositoryError(
+            f"{CALLER}: {str(target)[:200]} cannot be written: {getattr(error, 'strerror', None) or error}"
+        ) from None
     return target
 
 
 def _verify(copied: Path, target: Path) -> None:
     with closing(Database(copied, create=False)) as database:
+        database.place = database.backend.place = str(target)
         damage = find_damage(database)
     if damage:
         more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""

@@ -27,6 +27,7 @@ from pastmaster.texts import printable
 
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
 LARGEST_ID = 2**62
+MOST_IDS = 10**6  # that are tried one by one, where a table cannot be walked
 LOOKUPS = {  # the columns of each index by which the records of a table are found
     name: sorted(
         [column.name for column in index.columns]
@@ -47,19 +48,18 @@ class Damage(NamedTuple):
         return printable(f"{self.place}: {self.problem}")
 
 
-def find_damage(database: Database, place: str | None = None) -> list[Damage]:
-    """All damage in a repository, each place and problem once; the file itself is called ``place``."""
-    place = place or database.place
+def find_damage(database: Database) -> list[Damage]:
+    """All damage in a repository, each place and problem once."""
     found: list[Damage] = []
 
     def examine_all(connection: sa.Connection) -> None:
-        found[:] = _file(connection, place) if database.is_sqlite else []
+        found[:] = _file(connection, database.place) if database.is_sqlite else []
         found.extend(examine(connection))
 
     try:
         database.read(examine_all)
     except DamagedError as error:  # SQLite may refuse even to end the transaction
-        found.append(Damage(place, str(error).replace(database.place, place)))
+        found.append(Damage(database.place, str(error)))
     return list(dict.fromkeys(found))
 
 
@@ -105,7 +105,7 @@ class Examiner:
             return found
         query = sa.select(sequences.c.last).where(sequences.c.name == table)
         last = self._ask("sequences", lambda: self.connection.execute(query).scalar())
-        return list(range(1, (last or 0) + 1))
+        return list(range(1, min(last, MOST_IDS) + 1)) if isinstance(last, int) else []
 
     def record(self, table: str, number: int) -> None:
         """One record and its arrays."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -41,8 +41,10 @@ class Database:
         url = location.parse(url_or_path)
         self.backend: File | Server = File(url, create) if url.drivername == "sqlite" else Server(url)
         self.place = self.backend.place
-        self._turns, self._process = threading.BoundedSemaphore(AT_ONCE), os.getpid()
+        self._turns, self._process = _turns(), os.getpid()
         try:
+            if isinstance(self.backend, File):
+                self._once(False, self.backend.check_schema)
             if self._once(False, current_revision) != schema.REVISION:
                 self._once(True, lambda connection: upgrade(connection, self.place, create))
             self._former = self._once(False, version_table) == formerly.VERSION_TABLE
@@ -50,7 +52,7 @@ class Database:
                 self.backend.forget_log()
         except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
-            sentence = self._translated(error)
+            sentence = self.translated(error)
             raise type(sentence)(f"Repository: {sentence}") from None
         except PastmasterError as error:
             self.close()
@@ -90,6 +92,7 @@ class Database:
                     copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pastmaster"))) / "copy.db"
                     self.backend.copy(copy)
                     still = stack.enter_context(closing(Database(copy, create=False)))
+                    still.place = still.backend.place = self.place  # what errors call it
             yield still
 
     def _persistently(self, writes: bool, work: Work[Result]) -> Result:
@@ -103,9 +106,9 @@ class Database:
                 return self._once(writes, work, sent)
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
-                    raise self._translated(error) from None
+                    raise self.translated(error) from None
             except UnicodeDecodeError as error:
-                raise self._translated(error) from None
+                raise self.translated(error) from None
             except ChangedError:
                 if time.monotonic() > (deadline or _soon()):
                     raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
@@ -122,7 +125,7 @@ class Database:
         """One transaction. Ctrl-C strikes while the work is done and while we wait, and nowhere else."""
         backend, turns = self.backend, self._own_turns()
         with Shield() as shield:
-            if not shield.wait_for(lambda: turns.acquire(blocking=False), location.BUSY_SECONDS):
+            if not shield.wait_for(lambda: _take(turns), location.BUSY_SECONDS):
                 raise RepositoryError(
                     f"{self.place} was in use by {AT_ONCE} threads of this process for {location.BUSY_SECONDS} "
                     "seconds, try again"
@@ -144,23 +147,25 @@ class Database:
                 finally:
                     backend.leave(number)
             finally:
-                turns.release()
+                turns.put(None)
 
     def _work(
         self, connection: sa.Connection, work: Work[Result], writes: bool, sent: list[tuple[str, Result]] | None
     ) -> Result:
         result = work(connection)
+        if writes and isinstance(self.backend, File):
+            self.backend.stamp(connection)
         if writes and sent is not None and isinstance(self.backend, Server):
             sent.append((self.backend.leave_receipt(connection), result))
         return result
 
-    def _own_turns(self) -> threading.BoundedSemaphore:
+    def _own_turns(self) -> SimpleQueue[None]:
         """The turns of this process: those that a parent's threads had taken are not ours."""
         if self._process != os.getpid():
-            self._turns, self._process = threading.BoundedSemaphore(AT_ONCE), os.getpid()
+            self._turns, self._process = _turns(), os.getpid()
         return self._turns
 
-    def _translated(self, error: sa.exc.DBAPIError | sqlite3.Error | UnicodeDecodeError) -> RepositoryError:
+    def translated(self, error: sa.exc.DBAPIError | sqlite3.Error | UnicodeDecodeError) -> RepositoryError:
         """The database's error in one sentence."""
         if isinstance(error, UnicodeDecodeError):  # SQLite quotes what it cannot read
             return DamagedError(f"{self.place} is damaged: text in it is not UTF-8 ({error})")
@@ -171,6 +176,22 @@ class Database:
         if not self.is_sqlite and isinstance(error, sa.exc.DBAPIError) and is_away(error):
             return RepositoryError(f"the database at {self.place} does not answer: {reason}")
         return RepositoryError(f"the database at {self.place} refuses: {reason}")
+
+
+def _turns() -> SimpleQueue[None]:
+    """So many turns; a queue of this kind may be used where it is in use already, by a signal's handler."""
+    turns: SimpleQueue[None] = SimpleQueue()
+    for _ in range(AT_ONCE):
+        turns.put(None)
+    return turns
+
+
+def _take(turns: SimpleQueue[None]) -> bool:
+    try:
+        turns.get_nowait()
+    except Empty:
+        return False
+    return True
 
 
 def _soon() -> float:

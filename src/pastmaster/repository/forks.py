@@ -10,6 +10,7 @@ Nothing here concerns ``subprocess``, which starts another program, nor the star
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import threading
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from pastmaster.errors import RepositoryError
+from pastmaster.repository.shield import Shield
 
 Identity = tuple[int, ...]
 """Device and inode of a file, which may have several names."""
@@ -39,16 +41,34 @@ class Users:
     """Everything in this process that has connections to files, and the transactions that are open now."""
 
     def __init__(self) -> None:
-        self.releasing: weakref.WeakSet[Releasing] = weakref.WeakSet()
-        self.handles: weakref.WeakSet[object] = weakref.WeakSet()
-        self.inherited: list[object] = []  # handles of the parent's, never to be closed here: that would undo its work
+        self._users: weakref.WeakSet[Releasing] = weakref.WeakSet()
+        self._handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.lost: set[Identity | None] = set()  # files that were in use when this process was forked
         self._renew()
 
     def _renew(self) -> None:
-        self.gate = threading.Lock()  # held during a fork
+        # A signal's handler may come here while its thread is here already.
+        self.gate, self._listing = threading.RLock(), threading.RLock()  # the first is held during a fork
         self.open: dict[int, tuple[Releasing, int]] = {}  # user and thread of each open transaction, by a number
         self.numbers = itertools.count()
+
+    def add(self, user: Releasing) -> None:
+        """Something that will have connections."""
+        with self._listing:
+            self._users.add(user)
+
+    def add_handle(self, handle: object) -> None:
+        """A connection."""
+        with self._listing:
+            self._handles.add(handle)
+
+    def _release(self, *, of: Identity | None = None) -> None:
+        """Close the connections that are idle: all, or those to one file."""
+        with self._listing:
+            users = list(self._users)
+        for user in users:
+            if of is None or user.identity == of:
+                user.release()
 
     def begin(self, user: Releasing) -> int:
         """Note that a transaction begins; returns its number."""
@@ -67,13 +87,16 @@ class Users:
         self.open.pop(number, None)
 
     def before(self) -> None:
-        """Let no transaction begin, wait for those of other threads, close the connections that are idle."""
-        self.gate.acquire()
-        deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
-        while any(thread != here for _, thread in list(self.open.values())) and time.monotonic() < deadline:
-            time.sleep(0.002)
-        for user in list(self.releasing):
-            user.release()
+        """Let no transaction begin, wait for those of other threads, close the connections that are idle.
+
+        Python swallows what is raised here, also by Ctrl-C: nothing may be left half-done by it.
+        """
+        with Shield():
+            self.gate.acquire()
+            deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
+            while any(thread != here for _, thread in list(self.open.values())) and time.monotonic() < deadline:
+                time.sleep(0.002)
+            self._release()
 
     @contextmanager
     def alone(self, identity: Identity) -> Iterator[bool]:
@@ -84,11 +107,10 @@ class Users:
         deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
         while True:
             with self.gate:
-                used = {thread for user, thread in self.open.values() if user.identity == identity}
+                used = {thread for user, thread in list(self.open.values()) if user.identity == identity}
                 if not used - {here} or time.monotonic() > deadline:  # our own does not end while we wait
-                    for user in list(self.releasing):
-                        if user.identity == identity and not used:
-                            user.release()
+                    if not used:
+                        self._release(of=identity)
                     yield not used
                     return
             time.sleep(0.002)
@@ -98,9 +120,14 @@ class Users:
         self.gate.release()
 
     def after_in_child(self) -> None:
-        """Go on with a gate of our own; transactions that are open are the parent's."""
+        """Go on with a gate of our own; transactions that are open are the parent's.
+
+        So are their handles. To close one would undo the parent's work, so they are never closed here: not even the end
+        of the interpreter, which lets go of everything, takes away the reference that is counted here.
+        """
         self.lost |= {user.identity for user, _ in self.open.values()}
-        self.inherited += list(self.handles)
+        for handle in list(self._handles):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
         self._renew()
 
 

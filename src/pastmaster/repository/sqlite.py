@@ -11,6 +11,7 @@ SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C en
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import struct
 import weakref
@@ -24,10 +25,13 @@ import sqlalchemy as sa
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import location
 from pastmaster.repository.forks import USERS, Identity
+from pastmaster.repository.schema import metadata
 from pastmaster.repository.shield import Shield
 
+State = tuple[int, str]
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 MAKE, WRITE, READ, READ_ALONE = "mode=rwc", "mode=rw", "mode=ro", "mode=ro&immutable=1"
+COUNT, STAMP = slice(24, 28), slice(60, 64)  # of a file's first page: how many commits, and a number of its own
 PAGE_SIZES = {2**power for power in range(9, 17)}
 
 
@@ -39,7 +43,7 @@ class Handle(sqlite3.Connection):
         self.seen: Identity | None = None  # of a file that is read as if nobody wrote to it: how it looked then
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         super().__init__(*arguments, **options)
-        USERS.handles.add(self)
+        USERS.add_handle(self)
 
     def cursor(self, *arguments: Any, **options: Any) -> Any:
         made: sqlite3.Cursor = super().cursor(*arguments, **options)
@@ -69,6 +73,7 @@ class File:
         self.place = str(url.database)
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
         self.identity = _identity(self.path)
+        self._state: State | None = None
         self._mode = WRITE if self.identity else MAKE
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
@@ -78,7 +83,7 @@ class File:
         self.engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
         )  # fmt: skip
-        USERS.releasing.add(self)
+        USERS.add(self)
 
     def release(self) -> None:
         """Close the connections that are idle."""
@@ -139,6 +144,7 @@ class File:
 
         self._patiently(shield, lock)
         self._check_identity("nothing was changed")
+        self._check_state(connection)
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Commit: what was written is on the disk when this returns."""
@@ -146,7 +152,9 @@ class File:
         if handle.process != os.getpid():
             raise RepositoryError(f"{self.place} was in use when this process was forked: nothing was changed by it")
         handle.let_go()
+        state = self._mark(connection) if writes else self._state
         self._patiently(shield, lambda: connection.exec_driver_sql("COMMIT"))
+        self._state = state
         transaction = connection.get_transaction()
         assert transaction is not None
         transaction.commit()
@@ -154,6 +162,46 @@ class File:
             self._check_identity("the last change may be lost")
         if handle.seen is not None and handle.seen != _look(self.path):
             raise ChangedError
+
+    def _check_state(self, connection: sa.Connection) -> None:
+        """Refuse a file that went back to an earlier state, or to another: a copy was put into it, under its own name.
+
+        What was read before, and is kept in memory, is not true of it.
+        """
+        found = _state(_handle(connection))
+        seen = self._state
+        if seen is not None and (found is None or found[0] < seen[0] or (found[0] == seen[0] and found != seen)):
+            raise RepositoryError(
+                f"{self.place} was replaced by a copy since it was opened, nothing was changed: close this Repository "
+                "and open it again"
+            )
+        self._state = found
+
+    def _mark(self, connection: sa.Connection) -> State:
+        """Count a commit, in the open transaction, under a token that no other has."""
+        handle, token = _handle(connection), secrets.token_hex(8)
+        if not handle.execute("UPDATE pastmaster_commits SET commits = commits + 1, token = ?", [token]).rowcount:
+            handle.execute("INSERT INTO pastmaster_commits VALUES (1, ?)", [token])
+        state = _state(handle)
+        assert state is not None
+        return state
+
+    def check_schema(self, connection: sa.Connection) -> None:
+        """Refuse what would run when it is read or written: nothing of the kind is in a repository."""
+        query = (
+            "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+            "OR sql LIKE 'CREATE VIRTUAL%' OR sql LIKE '%GENERATED%' OR sql LIKE '% AS (%' LIMIT 1"
+        )
+        if (found := connection.exec_driver_sql(query).first()) is not None:
+            what, name = f"a {found[0]}"[:20], str(found[1])[:60]
+            raise DamagedError(f"{self.place} holds {what} {name!r} that computes, must hold records alone")
+
+    def stamp(self, connection: sa.Connection) -> None:
+        """Give a file that has none a number of its own, and a count of its commits, in the open transaction."""
+        handle = _handle(connection)
+        if not handle.execute("PRAGMA user_version").fetchone()[0]:
+            handle.execute(f"PRAGMA user_version={_new_stamp()}")
+        handle.execute("CREATE TABLE IF NOT EXISTS pastmaster_commits (commits INTEGER NOT NULL, token TEXT NOT NULL)")
 
     def abandon(self, connection: sa.Connection) -> None:
         """Give up what was begun, with the connection."""
@@ -187,7 +235,7 @@ class File:
             what = "is gone" if found is None else "is another file"
             raise RepositoryError(
                 f"{self.place} {what} since it was opened (deleted, moved or replaced), {outcome}: "
-                "close this Repository, put the file in its place, and open it again"
+                "put it back in its place, or close this Repository and open it again"
             )
 
     @contextmanager
@@ -228,24 +276,43 @@ class File:
             with self._idle_connection() as (shield, connection):
                 self._patiently(shield, lambda: _handle(connection).backup(copied))
             copied.execute("PRAGMA journal_mode=DELETE")
+            copied.execute(f"PRAGMA user_version={_new_stamp()}")  # it goes its own way from here
+            copied.commit()
         finally:
             copied.close()
 
 
+LOST_TABLES = dict.fromkeys(
+    (f"no such table: {name}" for name in metadata.tables),
+    "{place} is damaged: a table is not there ({reason}). Restore a backup",
+)
 FULL = "the disk is full, nothing was changed in {place}: make room and try again ({reason})"
-COMPLAINTS = {
+COMPLAINTS = LOST_TABLES | {
     "disk is full": FULL,
     "No space left": FULL,
     "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
     "readonly database": "{place} is read-only, nothing was changed: make file and folder writable ({reason})",
     "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
-    "malformed": "{place} is damaged ({reason}); where it still opens, `pastmaster repo check` names what is lost",
+    "malformed": "{place} is damaged ({reason}): see what `pastmaster repo check` still finds, or restore a backup",
     "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",
 }
 
 
 class ChangedError(Exception):
     """The file was written to while it was read as if nobody could."""
+
+
+def _new_stamp() -> int:
+    return secrets.randbelow(2**31 - 1) + 1
+
+
+def _state(handle: Handle) -> State | None:
+    """How many commits a file has seen, and the token of the last; None of one that does not count them yet."""
+    counts = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pastmaster_commits'"
+    if handle.execute(counts).fetchone() is None:
+        return None
+    found: State | None = handle.execute("SELECT commits, token FROM pastmaster_commits").fetchone()
+    return found
 
 
 def _handle(connection: sa.Connection) -> Handle:
@@ -317,9 +384,12 @@ def _check_companions(path: Path) -> None:
     try:
         log, journal = Path(f"{path}-wal"), Path(f"{path}-journal")
         foreign = None
-        if log.exists() and log.stat().st_size and _read(path, 18, 2) == b"\1\1":
+        for companion in (log, journal):
+            if companion.exists() and not companion.is_file():
+                foreign = companion
+        if foreign is None and log.exists() and log.stat().st_size and _read(path, 18, 2) == b"\1\1":
             foreign = log
-        elif journal.exists() and not _fits(path, journal):
+        elif foreign is None and journal.exists() and not _fits(path, journal):
             foreign = journal
     except OSError:
         return  # what cannot be read is refused when it is opened
@@ -333,22 +403,27 @@ def _check_companions(path: Path) -> None:
 def _fits(path: Path, journal: Path) -> bool:
     """Whether a journal can be that of a transaction on the file as it is now, cut short.
 
-    The file's first page counts the transactions. The journal holds that page as it was before its transaction.
+    The file's first page has its stamp and counts the transactions. The journal holds that page as it was before its
+    transaction, and no page twice.
     """
-    with open(journal, "rb") as file:
-        head = file.read(28)
+    length = path.stat().st_size
+    with open(path, "rb") as file, open(journal, "rb") as old:
+        first, head = file.read(100), old.read(28)
         if len(head) < 28 or head[:8] != JOURNAL_MAGIC:
             return True  # it was ended, or not yet begun: SQLite ignores it
         sector, page = struct.unpack(">II", head[20:28])
         if page not in PAGE_SIZES or not 28 <= sector <= 65536:
             return True
-        offset = sector
-        while len(number := _read(journal, offset, 4)) == 4:
+        for record in range(length // page + 1):
+            old.seek(sector + record * (page + 8))
+            number, before = old.read(4), old.read(100)
+            if len(before) < 100:
+                return True
             if number == b"\0\0\0\1":
-                before = int.from_bytes(_read(journal, offset + 4 + 24, 4), "big")
-                return int.from_bytes(_read(path, 24, 4), "big") in (before, (before + 1) % 2**32)
-            offset += page + 8
-    return True
+                count = int.from_bytes(before[COUNT], "big")
+                counts = [count.to_bytes(4, "big"), ((count + 1) % 2**32).to_bytes(4, "big")]
+                return first[STAMP] == before[STAMP] and first[COUNT] in counts
+    return False
 
 
 def _read(path: Path, offset: int, count: int) -> bytes:

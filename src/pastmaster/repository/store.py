@@ -170,7 +170,7 @@ class Repository:
     def check(self) -> list[Damage]:
         """Read every record and verify every checksum, which finds accidents, not forgeries; returns the damage."""
         with self.database.snapshot() as still:
-            return find_damage(still, self.place)
+            return find_damage(still)
 
     def remove_damaged(self) -> list[Damage]:
         """Remove every record that ``check`` names, and those that need it; returns what ``check`` found.
