@@ -68,7 +68,12 @@ def test_the_blocks_run_and_print_what_they_say(blocks, capsys, tmp_path, monkey
         fill_drawer(tmp_path / "drawer")
     names: dict[str, object] = {}
     for number, (block, output) in enumerate(blocks):
-        exec(compile(block, f"block {number}", "exec"), names)
+        try:
+            exec(compile(block, f"block {number}", "exec"), names)
+        except (ImportError, pastmaster.InvalidInputError) as error:
+            if importlib.util.find_spec("stable_baselines3") or "stable-baselines3" not in str(error):
+                raise
+            pytest.skip(str(error))  # an extra
         printed = capsys.readouterr().out
         for promised in re.findall(r"^ *print\(.*\)\s+# ([\[(\d-][^:\n]*)", block, re.MULTILINE):
             assert promised in printed
@@ -83,7 +88,7 @@ def test_blocks_fit_the_page(page):
 
 def fill_drawer(folder: Path) -> None:
     """Some policies that have seen a few steps."""
-    from stable_baselines3 import PPO
+    PPO = pytest.importorskip("stable_baselines3").PPO
 
     folder.mkdir()
     for seed in range(4):

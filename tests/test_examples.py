@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -28,6 +30,8 @@ def quick(name: str, folder: Path) -> str:
 
 
 def test_the_frozen_lakes_tell_what_is_kept_and_what_a_new_winter_gains(tmp_path):
+    if "success_rate" not in inspect.signature(FrozenLakeEnv).parameters:
+        pytest.skip("this Gymnasium has no ice that is less slippery")
     printed = quick("frozen_lakes.py", tmp_path)
     kept, of = map(int, re.search(r"^(\d+) of (\d+) routes stand for all", printed, re.MULTILINE).groups())
     assert 1 <= kept < of == 6

@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def test_a_repository_that_was_added_to_is_ours_alone(tmp_path):
 
 
 def tables(place):
-    with sqlite3.connect(place) as connection:
+    with closing(sqlite3.connect(place)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 

@@ -117,13 +117,13 @@ def heal(copies: Copies, damage: Any, tally: Tally, what: str) -> None:
         with Repository(place, create=False) as repository:
             found = repository.check()
             named = {item.place for item in found}
-            changed = set(changes(copies, repository))
-            assert found or not changed, f"nothing is named, though {sorted(changed, key=str)[:3]} changed"
+            changed = [] if found else list(changes(copies, repository))
+            assert not changed, f"nothing is named, though {changed[:3]} changed"
             assert set(repository.remove_damaged()) == set(found)
         with Repository(place, create=False) as repository:
             assert repository.check() == []
             assert_rest_is_as_before(copies, repository, named)
-            assert_goes_on(copies, repository)
+            assert_goes_on(copies, repository, resume=faults.SOAK or tally.tried % 4 == 0)
 
 
 def changes(copies: Copies, repository: Repository) -> Iterator[faults.Piece]:
@@ -156,7 +156,7 @@ def assert_rest_is_as_before(copies: Copies, repository: Repository, named: set[
         assert blame & gone, f"{piece} changed, though only {sorted(named)} were named"
 
 
-def assert_goes_on(copies: Copies, repository: Repository) -> None:
+def assert_goes_on(copies: Copies, repository: Repository, resume: bool) -> None:
     """New ids are new, what is stored agrees, and the stream can be resumed."""
     before = {row["id"] for row in copies.rows[RECORDS["tasks"]]}
     new = repository.add(small_task(100))
@@ -165,7 +165,8 @@ def assert_goes_on(copies: Copies, repository: Repository) -> None:
     assert {record.id for record in repository.records()} <= before | {new}
     assert len(repository.runs()) <= len(copies.rows[RECORDS["runs"]])
     repository.cross_values()
-    assert len(agent(repository).run(map(small_task, range(2, 5))).names) == 3
+    if resume:
+        assert len(agent(repository).run(map(small_task, range(2, 5))).names) == 3
     assert repository.check() == []
 
 
@@ -197,7 +198,7 @@ def test_every_row_in_turn_may_be_lost(copies: Copies, attempts: Any) -> None:
         for table, found in copies.rows.items()
         for row in found
     ]
-    every = 1 if faults.SOAK else 9  # a few of each table
+    every = 1 if faults.SOAK else 17  # a few of each table
     for table, key in keys[::every]:
         here = [table.c[name] == value for name, value in key.items()]
         heal(copies, lambda c, t=table, h=here: c.execute(sa.delete(t).where(*h)), tally, f"{table.name} {key} deleted")
@@ -205,14 +206,14 @@ def test_every_row_in_turn_may_be_lost(copies: Copies, attempts: Any) -> None:
 
 def test_what_once_was_not_healed(copies: Copies, attempts: Any) -> None:
     tally = attempts(f"a row of any table deleted, {kind(copies)}", PROMISE)
-    for statements in CORPUS:
+    for statements in CORPUS if copies.is_file or faults.SOAK else CORPUS[::4]:
         heal(copies, lambda c, s=statements: [c.exec_driver_sql(one) for one in s.split(";")], tally, statements)
 
 
 def test_any_two_rows_may_be_altered_or_lost(copies: Copies, attempts: Any) -> None:
     """[150 pairs on each database]"""
     tally = attempts(f"two rows of any tables altered or deleted, {kind(copies)}", PROMISE)
-    for number in range(repetitions(150, 8)):
+    for number in range(repetitions(150, 5)):
         rng = np.random.default_rng([SEED, number])
         heal(copies, lambda c, r=rng: [spoil(c, copies.rows, r) for _ in range(2)], tally, f"seed {[SEED, number]}")
 
