@@ -50,7 +50,8 @@ def folder(exported, tmp_path):
 
 def fill_stream(connection):
     stream = rows.insert(connection, "streams", {"name": "ünïque", "settings": {"a": [1, None]}}, {})
-    run = {"task_id": 1, "stream_id": stream, "position": 0, "settings": {"x": 0.1}}
+    settings = {"x": 0.1, "name": "a task", "task_digest": "", "value": 0.1, "n_sources": 1, "evaluation_episodes": 0}
+    run = {"task_id": 1, "stream_id": stream, "position": 0, "settings": settings}
     rows.insert(connection, "runs", run, {"returns": np.array([0.1, -0.0]), "arms": np.array([0, 1])})
 
 

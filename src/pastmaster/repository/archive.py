@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -28,13 +27,13 @@ from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
+from pastmaster.repository.forms import LARGEST_ID, NONSENSE, fits
 from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, shown
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
 FORMAT = "pastmaster repository"
 LARGEST_MANIFEST = 2**30
-LARGEST_ID = 10**12
 NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
@@ -80,6 +79,8 @@ def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
     counted = {row.name: row.last for row in connection.execute(sa.select(sequences))}
+    if wrong := [table for table in RECORDS if not is_whole(counted.get(table, 0))]:
+        raise DamagedError(f"{EXPORT}: sequences {wrong[0]}: is {shown(counted[wrong[0]])}, must be a whole number")
     last = {table: counted[table] for table in RECORDS if table in counted}
     return {"format": FORMAT, "schema": REVISION, "sequences": last, "tables": tables, "arrays": files}
 
@@ -94,7 +95,7 @@ def import_(database: Database, folder: Path) -> int:
         try:
             _read(connection, folder, manifest)
             damage = examine(connection)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        except NONSENSE as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
         except (sa.exc.IntegrityError, sa.exc.DataError) as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
@@ -148,22 +149,10 @@ def _check_row(table: str, row: dict[str, Any]) -> None:
     if not isinstance(row, dict) or set(row) != set(columns.keys()):
         raise DamagedError(f"{IMPORT}: {table} holds a row that has not the columns {', '.join(columns.keys())}")
     for column in columns:
-        if not _fits(row[column.name], column):
+        if not fits(row[column.name], column):
             raise DamagedError(f"{IMPORT}: {table} holds {one_line(repr(row[column.name]), 60)} as {column.name}")
     if not row["id"] or row_checksum(table, row) != row["checksum"]:
         raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
-
-
-def _fits(value: Any, column: sa.Column[Any]) -> bool:
-    """Whether a value from JSON can stand in a column."""
-    if value is None:
-        return bool(column.nullable)
-    if isinstance(column.type, sa.String):
-        text = isinstance(value, str) and "\0" not in value and value.encode("utf-8", "ignore").decode() == value
-        return text and len(value) <= (column.type.length or len(value))
-    if isinstance(column.type, sa.Integer):
-        return is_whole(value) and 0 <= value < LARGEST_ID
-    return isinstance(value, float) and not math.isnan(value)
 
 
 def _whole(value: Any) -> int:

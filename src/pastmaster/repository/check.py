@@ -21,12 +21,12 @@ from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import Packed, unpack
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
+from pastmaster.repository.forms import LARGEST_ID, NONSENSE
 from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.worth import vector
 from pastmaster.texts import printable
 
-UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError, KeyError)
-LARGEST_ID = 2**62
+UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, *NONSENSE)
 MOST_IDS = 10**6  # that are tried one by one, where a table cannot be walked
 LOOKUPS = {  # the columns of each index by which the records of a table are found
     name: sorted(
@@ -96,7 +96,8 @@ class Examiner:
 
     def highest(self, table: str) -> int:
         """The highest id of a table that anything knows of, whether its record is there or not."""
-        return max([0, *self.named[table], *self.mentioned[table]])
+        known = (*self.named[table], *self.mentioned[table])
+        return max([0, *(number for number in known if is_whole(number) and number < LARGEST_ID)])
 
     def numbers(self, table: str) -> list[int]:
         """The ids of a table; where it cannot be walked, all that were ever given out."""
@@ -121,7 +122,7 @@ class Examiner:
             if self._ask(place, lambda: self.connection.execute(query).first()):
                 self.damage.append(Damage(place, "is missing, though its arrays are there"))
             return
-        its_arrays = self._arrays(table, number)
+        its_arrays = self.arrays(table, number)
         self._ask(place, lambda: self._lookup_arrays(table, number, sorted(its_arrays)))
         row = self._try(place, lambda: rows.verified(table, raw))
         if row is None:
@@ -155,8 +156,7 @@ class Examiner:
             self._vector(table, row["id"], "column", its_arrays)
         elif table == "runs":
             self._mention("policies", row["settings"].get("source_ids", ()))
-            if missing := {"returns", "arms"} - set(its_arrays):
-                raise DamagedError(f"array {min(missing)!r} is missing")
+            records.verify_run(row, its_arrays)
         elif table == "clusterings":
             ClusteringRecord.of(row).arrays(self.connection)
             self._mention("tasks", its_arrays.get("task_ids", ()))
@@ -173,7 +173,7 @@ class Examiner:
         if len(ids):
             self.mentioned[table].add(int(np.max(ids)))
 
-    def _arrays(self, table: str, number: int) -> dict[str, Array]:
+    def arrays(self, table: str, number: int) -> dict[str, Array]:
         """The undamaged arrays of a record; they are read one by one where they cannot be read all at once."""
         try:
             with self.connection.begin_nested():

@@ -17,6 +17,7 @@ from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, 
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
 from pastmaster.repository.database import Database
+from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.names import distinct_names, policy_records, task_records
 from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
@@ -71,15 +72,15 @@ class ClusteringRecord:
         for name in (*ARRAYS, "traces") if self.result["traced"] else ARRAYS:
             if name not in found:
                 raise DamagedError(f"clusterings {self.id}: array {name!r} is missing")
-        lengths = [len(found[name]) for name in ARRAYS]
+        shapes = [found[name].shape for name in ARRAYS]
         n_tasks, n_clusters = self.result["n_tasks"], self.result["n_clusters"]
-        n_policies = len(found["policy_ids"]) if self.result["directed"] else n_tasks
-        indices = (("labels", n_clusters), ("representatives", n_policies))
-        fit = lengths == [n_tasks, n_policies, n_tasks, n_clusters, n_clusters] and all(
+        n_policies = found["policy_ids"].size if self.result["directed"] else n_tasks
+        bounds = dict(zip(ARRAYS, (LARGEST_ID, LARGEST_ID, n_clusters, n_policies), strict=False))  # radii have none
+        fit = shapes == [(n,) for n in (n_tasks, n_policies, n_tasks, n_clusters, n_clusters)] and all(
             found[name].dtype.kind in "iu" and ((found[name] >= 0) & (found[name] < most)).all()
-            for name, most in indices
+            for name, most in bounds.items()
         )
-        if not fit:
+        if not fit or found["radii"].dtype.kind != "f":
             raise DamagedError(f"clusterings {self.id}: its arrays do not fit together")
         return found
 

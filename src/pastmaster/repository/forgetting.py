@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from pastmaster.repository import rows
 from pastmaster.repository.check import Examiner, examined
+from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.schema import RECORDS, arrays, clusterings, runs, sequences, tasks
 
@@ -60,7 +61,11 @@ def forget_damaged(connection: sa.Connection, contents: Contents) -> None:
 
 def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner) -> None:
     """Remove the records that were found damaged or missing."""
-    places = [place for item in found.damage if len(place := item.place.split()) == 2 and place[1].isdigit()]
+    places = [
+        place
+        for item in found.damage
+        if len(place := item.place.split()) == 2 and place[1].removeprefix("-").isdecimal()
+    ]
     named = {table: sorted({int(number) for owner, number in places if owner == table}) for table in RECORDS}
     lost = [number for number in named["streams"] if number not in found.rows["streams"]]
     for table in (runs, clusterings):
@@ -118,4 +123,5 @@ def _count_on(connection: sa.Connection, found: Examiner) -> None:
         names, highest = (table, rows.counter_copy(table)), found.highest(table)
         known = [found.counted[name] for name in names if found.counted.get(name, -1) >= highest]
         last = max(known, default=2 * highest + LEFT_OUT)
+        last = min(last, LARGEST_ID - 1)
         connection.execute(sa.insert(sequences), [{"name": name, "last": last} for name in names])

@@ -15,11 +15,12 @@ import numpy as np
 
 from pastmaster import formerly
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import chosen, is_whole, mapping
+from pastmaster.checks import chosen, mapping
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
+from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.rows import Row
 from pastmaster.tables import one_line, shown
 from pastmaster.tasks import GymTask, Task
@@ -166,22 +167,20 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
         task = task_from_arrays(
             arrays, gamma=settings["gamma"], horizon=settings["horizon"], name=row["name"], params=settings["params"]
         )
+        digest = task_row(task)[0]["digest"]
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
     except RepositoryError:
         raise
-    except (PastmasterError, TypeError, ValueError, IndexError, MemoryError) as error:
+    except (PastmasterError, *NONSENSE) as error:
         raise DamagedError(f"{place}: is no task: {error}") from None
-    if task_row(task)[0]["digest"] != row["digest"]:
+    if digest != row["digest"]:
         raise DamagedError(f"{place}: its arrays are not those it was stored with")
     return task
 
 
 def verify_task(row: Row, arrays: Mapping[str, Array]) -> None:
     """``DamagedError`` unless a record holds the task it was stored with; an environment need not be known here."""
-    episodes = row["settings"]["evaluation_episodes"]
-    if episodes is not None and not (is_whole(episodes) and episodes >= 2):
-        raise DamagedError(f"tasks {row['id']}: evaluation_episodes is {episodes!r}")
     if row["settings"]["kind"] == "tabular":
         task_of(row, arrays)
     elif _environment_digest(row["settings"]) != row["digest"]:
@@ -248,8 +247,6 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, or a ``NetworkPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
-    if wrong := [key for key in CALLED if not isinstance(row["settings"].get(key, ""), str)]:
-        raise DamagedError(f"{place}: its {wrong[0]} is no text")
     try:
         array = arrays["policy"]
         policy: Stored = array
@@ -262,7 +259,7 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
-    except InvalidInputError as error:
+    except NONSENSE as error:  # InvalidInputError is one
         raise DamagedError(f"{place}: is no policy: {error}") from None
     return policy
 
@@ -270,6 +267,17 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
 def _policy_digest(settings: Mapping[str, Any], array: Array) -> str:
     """The digest of a policy: a table is its array alone."""
     return _digest(settings if settings.get("kind") == "network" else {}, {"policy": array})
+
+
+def verify_run(row: Row, arrays: Mapping[str, Array]) -> None:
+    """``DamagedError`` unless a run has the return and the arm of each of its episodes."""
+    place = f"runs {row['id']}"
+    if missing := {"returns", "arms"} - set(arrays):
+        raise DamagedError(f"{place}: array {min(missing)!r} is missing")
+    returns, arms = arrays["returns"], arrays["arms"]
+    fit = returns.ndim == 1 and returns.shape == arms.shape and returns.dtype.kind == "f" and arms.dtype.kind in "iu"
+    if not fit or ((arms < 0) | (arms > row["settings"]["n_sources"])).any():
+        raise DamagedError(f"{place}: its returns and arms do not fit together")
 
 
 def plain(value: Any, place: str, depth: int = 0) -> Any:

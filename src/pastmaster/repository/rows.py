@@ -13,6 +13,7 @@ from pastmaster.arrays import Array
 from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository.arrays import Packed, pack, unpack
+from pastmaster.repository.forms import LARGEST_ID, misfit, read_settings
 from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
 from pastmaster.tables import shown
 
@@ -59,13 +60,15 @@ def _next_id(connection: sa.Connection, table: str) -> int:
     connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + 1))
     last = {row.name: row.last for row in connection.execute(sa.select(sequences).where(here))}
     number, copy = last.get(table), last.get(counter_copy(table))
-    if not isinstance(number, int) or (copy or 0) > number:
-        raise DamagedError(f"sequences {table}: is {number}, must be {copy or 0} or more")
+    if not all(is_whole(count) for count in (number, copy) if count is not None):
+        raise DamagedError(f"sequences {table}: is {shown(number)} and {shown(copy)}, must be whole numbers")
+    if number is None or (copy or 0) > number or not 0 < number < LARGEST_ID:
+        raise DamagedError(f"sequences {table}: is {number}, must be {copy or 0} or more, and below {LARGEST_ID:,}")
     if copy is None:
         connection.execute(sa.insert(sequences).values(name=counter_copy(table), last=number))
     elif copy < number:
         connection.execute(sa.update(sequences).where(here).values(last=number))
-    return number
+    return int(number)
 
 
 def counter_copy(table: str) -> str:
@@ -106,28 +109,12 @@ def verified(table: str, raw: sa.RowMapping) -> Row:
     try:
         if row_checksum(table, row) != row["checksum"]:
             raise DamagedError(f"{place}: its checksum does not match its columns")
-        settings = json.loads(row["settings"])
-    except (TypeError, ValueError, RecursionError) as error:
+        settings = read_settings(row["settings"])
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:
         raise DamagedError(f"{place}: its columns cannot be read: {error}") from None
-    if problem := _misfit(table, settings):
+    if problem := misfit(table, row, settings):
         raise DamagedError(f"{place}: {problem}")
     return row | {"settings": settings}
-
-
-COUNTS = {"n_states": 2**31, "n_actions": 2**31, "n_sources": 10**6, "evaluation_episodes": 10**12}
-"""The numbers in settings that others are counted by, and the most that they can be."""
-
-
-def _misfit(table: str, settings: Any) -> str | None:
-    """What is wrong with settings that a right checksum stands for; None where nothing is."""
-    if not isinstance(settings, dict):
-        return "its settings are no mapping"
-    for key, most in COUNTS.items():
-        value, none = settings.get(key, 0), key == "evaluation_episodes"
-        if not (is_whole(value) and 0 <= value <= most) and not (none and value is None):
-            return f"its {key} is {shown(value)}"
-    missing = {"kind", "evaluation_episodes"} - set(settings) if table == "tasks" else set()
-    return f"{min(missing)!r} is missing" if missing else None
 
 
 def numbers(connection: sa.Connection, table: str) -> list[int]:
@@ -175,6 +162,8 @@ def fetch_arrays(
             query = query.where(arrays.c.name.in_(names))
         found: dict[int, dict[str, Array]] = {number: {} for number in batch}
         for row in connection.execute(query):
+            if not isinstance(row.name, str):
+                raise DamagedError(f"{table} {row.owner_id}: it has an array {shown(row.name)}, which none is called")
             if row.owner_id not in found:  # an index that is damaged leads anywhere
                 raise DamagedError(f"{table} {row.owner_id}: its array {row.name!r} is where another should be")
             packed = Packed(row.data, row.size, row.sha256)

@@ -21,14 +21,16 @@ from pastmaster.repository import rows
 from pastmaster.repository.addition import Addition
 from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, source_ids
 from pastmaster.repository.database import Database
+from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.records import Stored, task_row
+from pastmaster.repository.records import Stored, task_row, verify_run
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.repository.worth import distinct_policies
 from pastmaster.reuse import QLearning, TransferRun
 from pastmaster.tables import one_line
 from pastmaster.tasks import Task
+from pastmaster.texts import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,19 +75,16 @@ class StoredRun:
     @classmethod
     def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float) -> StoredRun:
         """From a row of the table."""
+        verify_run(row, arrays)
         settings = row["settings"]
-        try:
-            return cls(
-                **{name: row[name] for name in ("id", "stream_id", "position", "task_id")},
-                **{name: settings[name] for name in ("name", "task_digest", "value", "n_sources")},
-                evaluation_episodes=settings["evaluation_episodes"],
-                source_names=settings.get("source_names") or [f"source {i}" for i in range(settings["n_sources"])],
-                value_now=value_now,
-                returns=arrays["returns"],
-                arms=arrays["arms"],
-            )
-        except KeyError as error:
-            raise DamagedError(f"runs {row['id']}: {error} is missing") from None
+        return cls(
+            **{name: row[name] for name in ("id", "stream_id", "position", "task_id")},
+            **{name: settings[name] for name in ("name", "task_digest", "value", "n_sources", "evaluation_episodes")},
+            source_names=settings.get("source_names") or [f"source {i}" for i in range(settings["n_sources"])],
+            value_now=value_now,
+            returns=arrays["returns"],
+            arms=arrays["arms"],
+        )
 
     def __repr__(self) -> str:
         mean = f"mean return {self.returns.mean():.4g}" if len(self.returns) else "no returns"
@@ -227,7 +226,10 @@ def _find_or_begin(
         begun = fresh | settings
         return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
     number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-    difference = _difference(now, _as_now(found[0]["settings"]))
+    try:
+        difference = printable(_difference(now, _as_now(found[0]["settings"])))
+    except NONSENSE as error:
+        raise DamagedError(f"streams {number}: its settings make no sense: {error}") from None
     if not difference:
         return number, found[0]["settings"]
     if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
