@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -50,3 +51,15 @@ def test_drawing_needs_no_screen_and_no_pyplot():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_letters_that_the_font_lacks_are_no_warning_and_other_warnings_stay(tmp_path, suffix):
+    figure = drawn()
+    figure.axes[0].set_title("課題 🚀")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures.save(figure, tmp_path / f"figure{suffix}")
+    figure.savefig = lambda *_, **__: warnings.warn("something else", UserWarning, stacklevel=1)
+    with pytest.warns(UserWarning, match="something else"):
+        figures.save(figure, tmp_path / f"figure{suffix}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,9 @@ def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure as its suffix says (.png, the default, .svg or .pdf), making the folder if need be."""
     path = writable(path)
     drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=150, format=path.suffix[1:])
+    with warnings.catch_warnings():  # a name may have letters that the font lacks: boxes are drawn for them
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+        figure.savefig(drawn, dpi=150, format=path.suffix[1:])
     write_whole(path, drawn.getvalue())
     return path
 

@@ -98,7 +98,12 @@ def read_npy(path: str | os.PathLike[str], holding: str = "numbers") -> Array:
     try:
         with reading(path, str(path)) as file:
             size = os.fstat(file.fileno()).st_size
-            header = read_header(file.read(LONGEST_HEADER), size, str(path))
+            head = file.read(LONGEST_HEADER)
+            if not head.startswith(np.lib.format.MAGIC_PREFIX):
+                raise InvalidInputError(
+                    f"{path} is not an .npy file, must be a .npy file of {holding}: np.save makes one"
+                )
+            header = read_header(head, size, str(path))
             file.seek(0)
             return npy_array(file.read(header.size), str(path))
     except DamagedError as error:

@@ -19,8 +19,13 @@ MANY = 500  # values in a container whose repr could take for ever
 
 
 def one_line(text: str, width: int = WIDEST) -> str:
-    """A text on one line, safe for a terminal, its middle left out where it is longer than ``width``."""
-    line = printable(" ".join(text.split()))
+    """A text on one line, whose ends of lines become spaces, safe for a terminal and cut to ``width``."""
+    return cut(" ".join(text.split()), width)
+
+
+def cut(name: str, width: int = WIDEST) -> str:
+    """A name as it is, safe for a terminal: ends of lines are escapes, and the middle of a long one is left out."""
+    line = printable(name)
     kept = (width - 3) // 2
     return line if len(line) <= width else f"{line[: width - 3 - kept]}...{line[-kept:]}"
 

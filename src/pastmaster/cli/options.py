@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -20,6 +22,27 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+COMMAND = "pastmaster.command"  # the one that runs, in click's context
+INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
+ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+) is ")
+ALIASES = {  # arguments of functions, where options have other names
+    "n_tasks": ("count",), "n_sequences": ("sequences",), "n_targets": ("targets",), "n_jobs": ("jobs",),
+    "number": ("numbers",), "span": ("bounds",),
+}  # fmt: skip
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C ended a command; the message says what was done before."""
+
+    exit_code = INTERRUPTED
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"interrupted{': ' if self.message else ''}{self.message}", err=True)
+
+
 class LazyChoice(click.Choice[str]):
     """A choice among names that are looked up when they are needed: the modules that hold them are slow to load."""
 
@@ -33,6 +56,13 @@ class LazyChoice(click.Choice[str]):
 
 class Commands(click.Group):
     """Commands in which the library's errors become one sentence and an exit code that is not 0, no traceback."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = super().resolve_command(ctx, args)
+        ctx.meta[COMMAND] = found[1]
+        return found
 
     def make_context(self, *arguments: Any, **more: Any) -> click.Context:
         with _one_sentence():
@@ -49,10 +79,33 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except PastmasterError as error:
-        raise click.ClickException(printable(" ".join(str(error).split("\n")))) from None
+        raise click.ClickException(printable(sentence(error))) from None
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the end of Python would try to write the rest
+        raise SystemExit(CLOSED_PIPE) from None
     except click.ClickException as error:
         vars(error)["message"] = printable(error.message, keep="\n")  # click declares it final
         raise
+
+
+def sentence(error: PastmasterError) -> str:
+    """An error on one line, which calls an argument of a function by the option that was typed for it."""
+    text = " ".join(str(error).split("\n"))
+    context = click.get_current_context(silent=True)
+    command = None if context is None else context.meta.get(COMMAND)
+    found = ARGUMENT.match(text)
+    if found is None or command is None:
+        return text
+    typed = {option.name: _typed(option) for option in command.params}
+    name = next((name for name in (found[1], *ALIASES.get(found[1], ())) if name in typed), None)
+    return text if name is None else f"{typed[name]}{text[found.end(1) :]}"
+
+
+def _typed(option: click.Parameter) -> str:
+    """An option as it is typed, an argument as the help calls it."""
+    return option.opts[0] if isinstance(option, click.Option) else (option.metavar or "").strip("[].")
 
 
 repository_argument = click.argument("place", metavar="REPOSITORY")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.tables import one_line
+from pastmaster.tables import cut
 from pastmaster.texts import printable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def print_json(value: Any) -> None:
 
 def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
     """A table: texts to the left, numbers to the right, as wide as need be; only the longest texts are cut."""
-    cells = [[one_line(str(cell), WIDEST_CELL) for cell in line] for line in [head, *lines]]
+    cells = [[cut(str(cell), WIDEST_CELL) for cell in line] for line in [head, *lines]]
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
     texts = [any(not NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]

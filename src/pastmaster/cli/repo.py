@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.damage import damage_lines, repair
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
 from pastmaster.cli.tasks import NamedTasks, task_options
-from pastmaster.tables import counted, one_line
+from pastmaster.errors import PastmasterError
+from pastmaster.tables import counted, cut
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
@@ -19,9 +23,10 @@ if TYPE_CHECKING:
     from pastmaster.repository.records import TaskRecord
 
 LONGEST_FACT = 300  # letters
+ROUNDING = 1e-12  # of a value: a smaller error is none
 
 
-@click.group()
+@click.group(cls=options.Commands)
 def repo() -> None:
     """A repository: the tasks solved so far, their policies, and what each is worth to the others.
 
@@ -56,8 +61,9 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
     """
     from pastmaster import parallel
 
-    pairs = given.read(named.read())
-    with options.opened_or_made(place) as repository:
+    tasks = named.read()
+    pairs = given.read(tasks)
+    with options.opened_or_made(place) as repository, _counting(repository, len(tasks)):
         before = {record.id: record.own_policy for record in repository.records()}
         n_before = len(before)
         for task, policy, source in parallel.tracked(pairs, len(pairs), printing.bars_wanted(quiet), "adding"):
@@ -72,6 +78,27 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
             now = len(repository)
             added = now - n_before
             printing.say(f"{repository.place}: {counted(added, 'task')} added, {now} in all")
+
+
+@contextmanager
+def _counting(repository: Repository, n_tasks: int) -> Iterator[None]:
+    """Say how many of several tasks were added where something ends it early."""
+    n_before = len(repository)
+    try:
+        yield
+    except BaseException as error:
+        added = ""
+        if n_tasks > 1:
+            with suppress(PastmasterError):  # it may be the repository that is gone
+                added = f"{len(repository) - n_before} of {n_tasks} tasks were added"
+        if isinstance(error, KeyboardInterrupt):
+            raise options.Interrupted(added) from None
+        if added and isinstance(error, PastmasterError):
+            raise click.ClickException(f"{options.sentence(error)}; {added}") from None
+        if added:
+            with suppress(OSError):
+                printing.say(added, err=True)
+        raise
 
 
 @repo.command()
@@ -129,10 +156,8 @@ def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool
         printing.print_json(facts)
     else:
         for name, value in facts.items():
-            text = f"{value[0]:.6g} .. {value[1]:.6g}" if name == "return_bounds" else value
-            text = ", ".join(map(_called, value)) if name == "kept_policies" else one_line(str(text), LONGEST_FACT)
             if value is not None:
-                printing.say(f"{name.replace('_', ' '):<20}{text}")
+                printing.say(f"{name.replace('_', ' '):<20}{_fact(name, facts)}")
     if picture is not None and clustering is not None:
         printing.save_picture(clustering.plot(), picture)
 
@@ -199,24 +224,26 @@ def cluster(
 @click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
 @options.json_option
 def check(place: str, removing: bool, as_json: bool) -> None:
-    """Verify every checksum; name what is damaged, and then exit with 1."""
+    """Verify every checksum; name what is damaged, and then exit with 1.
+
+    With --remove it says what that cost, and exits with 1 only if damage is left.
+    """
     with options.opened(place) as repository:
-        damage = repository.remove_damaged() if removing else repository.check()
-        tasks = len(repository) if not damage else None
+        found = left = repository.check()
+        done = []
+        if found and removing:
+            done = repair(repository, found)
+            left = repository.check()
+        tasks = len(repository) if not found else 0
     if as_json:
-        printing.print_json([item._asdict() for item in damage])
+        printing.print_json([item._asdict() for item in found])
+    elif found:
+        printing.say(*damage_lines(found), *done)
     else:
-        for item in damage:
-            printing.say(str(item))
-        if damage:
-            one = len(damage) == 1
-            done = (
-                f"{'was' if one else 'were'} damaged, and removed" if removing else f"{'is' if one else 'are'} damaged"
-            )
-            printing.say(f"{counted(len(damage), 'thing')} {done}")
-        else:
-            printing.say(f"all is well: {counted(tasks or 0, 'task')}")
-    if damage and not removing:
+        printing.say(f"all is well: {counted(tasks, 'task')}")
+    if left and removing:
+        printing.say(*damage_lines(left), "this could not be repaired: restore a backup", err=True)
+    if left:
         raise SystemExit(1)
 
 
@@ -272,17 +299,29 @@ def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
 
 def _called(policy: dict[str, Any]) -> str:
     """A policy in a few words."""
-    name, source = one_line(policy["name"]), policy["source"]
-    return name if source in (None, policy["name"]) else f"{name} ({one_line(source)})"
+    name, source = cut(policy["name"]), policy["source"]
+    return name if source in (None, policy["name"]) else f"{name} ({cut(source)})"
+
+
+def _fact(name: str, facts: dict[str, Any]) -> str:
+    """A fact as a person reads it: numbers are rounded, long texts cut."""
+    value = facts[name]
+    if name == "value_error" and value < ROUNDING * abs(facts["value"]):
+        return "0"
+    if name == "kept_policies":
+        return ", ".join(map(_called, value))
+    if name in ("bounds", "return_bounds"):
+        return f"{value[0]:.6g} .. {value[1]:.6g}"
+    return f"{value:.4g}" if isinstance(value, float) else cut(str(value), LONGEST_FACT)
 
 
 def _added_line(repository: Repository, number: int, own_before: int | None, source: Path | None) -> str:
     """What became of a task and its policy; ``own_before``: the task's own policy if it was stored already."""
     record = repository.record(number)
     own = record.policy_of_record == record.own_policy
-    policy = one_line(record.policy_name)
+    policy = cut(record.policy_name)
     worth = f"worth {record.value:.4g} under {policy}{'' if own else ', better than its own'}"
-    task = f"task {number}: {one_line(record.name or 'unnamed')}"
+    task = f"task {number}: {cut(record.name or 'unnamed')}"
     if own_before is None:
         return f"{task}, {worth}"
     if own_before != record.own_policy:
