@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import faults
 import numpy as np
 import pytest
-from attacks.proxy import Proxy
+from attacks.proxy import Link, Proxy
 from attempts import Tally
 from faults import acknowledge, acknowledged, repetitions, small_task
 from postgres import Server
@@ -117,6 +117,25 @@ def test_a_server_that_is_gone_for_good_is_given_up(postgres_url: str, monkeypat
         proxy.__exit__(None, None, None)
         with pytest.raises(RepositoryError, match="does not answer"):
             repository.add(small_task(0))
+
+
+def test_a_server_that_says_nothing_after_the_login_is_given_up(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What SQLAlchemy asks first on a new connection is not watched."""
+    Repository(postgres_url).close()
+    monkeypatch.setattr(postgres, "FIRST_SECONDS", 1.0)
+    with behind_a_proxy(postgres_url) as (proxy, place):
+        heard = proxy.heard
+
+        def swallow_after_login(link: Link, data: bytes) -> None:
+            heard(link, data)
+            if b"SELECT" in data.upper():
+                link.swallows |= {"answers"}
+
+        proxy.heard = swallow_after_login  # type: ignore[method-assign]
+        with pytest.raises(RepositoryError, match=r"does not answer: it took the login, then nothing"):
+            Repository(place)
 
 
 def vanish_inside(place: str, log: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import faults
@@ -16,9 +17,9 @@ import pytest
 from attempts import Tally
 from faults import acknowledge, acknowledged, repetitions, small_task
 
-from pastmaster import Repository
+from pastmaster import Repository, search_clusterings, solve, transfer
 from pastmaster.repository import location
-from pastmaster.repository.shield import Shield
+from pastmaster.shield import Shield
 
 LOCKED_OUT = 30.0  # seconds without an add of another process, on a busy machine
 
@@ -116,6 +117,46 @@ def test_ctrl_c_loses_nothing_and_locks_nobody_out(
             tally.failed(f"seed {seed}: lost {lost}, damage {damage}, {longest:.1f} s without an add beside")
         else:
             tally.survived(count)
+
+
+def compute_under_interrupts(log: Path, rounds: int, seed: int) -> None:
+    """Search, solve and transfer while Ctrl-C strikes: it is raised, or what was found so far is returned."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    rng = np.random.default_rng([23, seed])
+    points = rng.random((12, 2))
+    distance = np.abs(points[:, None] - points[None]).sum(-1)
+    task = small_task(3)
+    source = solve(task).policy
+    strikes: list[float] = []
+    thread = threading.Thread(target=strike, args=(strikes, rounds, threading.Event(), seed), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        try:
+            search_clusterings(distance, n_clusters=2, rng=0, restarts=2)
+            solve(task)
+            transfer(task, [source], episodes=30, trials=1, rng=0)
+        except KeyboardInterrupt:
+            pass
+    for _ in range(3):  # the last ones may strike late
+        with suppress(KeyboardInterrupt):
+            time.sleep(0.2)
+    acknowledge(log, len(strikes))
+
+
+@pytest.mark.repeated
+def test_ctrl_c_in_compiled_loops_is_raised_and_nothing_else(
+    tmp_path: Path, attempts: Callable[[str, str], Tally]
+) -> None:
+    """[600 times]: Numba ends the process where an exception comes while it takes a generator."""
+    tally = attempts("Ctrl-C in compiled loops, the process goes on", "KeyboardInterrupt or a result, no crash")
+    for seed in range(repetitions(4, 1)):
+        log = tmp_path / f"{seed}.log"
+        process = faults.start(compute_under_interrupts, log, repetitions(100, 40), seed)
+        process.join(faults.PATIENCE)
+        if process.exitcode == 0:
+            tally.survived(int(acknowledged(log)[0][0]))
+        else:
+            tally.failed(f"seed {seed}: exit code {process.exitcode}")
 
 
 def wait_for_a_lock(place: str, log: Path) -> None:

@@ -19,6 +19,7 @@ from pastmaster.clustering.baselines import default_thresholds, greedy_labels
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import DistanceProblem
+from pastmaster.shield import Shield
 
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
@@ -215,11 +216,12 @@ class _Walker:
         while steps > 0 and not search.over:
             try:
                 now = min(steps, SLICE)
-                rung, self.best_cost = chain_kernels.walk(
-                    self.state, self.move, problem.distance, problem.directed, problem.kind, problem.size_cost,
-                    ladder, weights, search.theta, chances, search.log_factorial,
-                    rung, now, self.rng, self.best, self.best_cost, record,
-                )  # fmt: skip
+                with Shield():
+                    rung, self.best_cost = chain_kernels.walk(
+                        self.state, self.move, problem.distance, problem.directed, problem.kind, problem.size_cost,
+                        ladder, weights, search.theta, chances, search.log_factorial,
+                        rung, now, self.rng, self.best, self.best_cost, record,
+                    )  # fmt: skip
             except KeyboardInterrupt:
                 search.stop.set()
                 break

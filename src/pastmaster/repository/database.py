@@ -24,8 +24,8 @@ from pastmaster import formerly
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
 from pastmaster.repository import location, schema
 from pastmaster.repository.postgres import Server, is_away
-from pastmaster.repository.shield import Shield
 from pastmaster.repository.sqlite import ChangedError, File
+from pastmaster.shield import Shield
 
 Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from pastmaster.errors import RepositoryError
-from pastmaster.repository.shield import Shield
+from pastmaster.shield import Shield
 
 Identity = tuple[int, ...]
 """Device and inode of a file, which may have several names."""

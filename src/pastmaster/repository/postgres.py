@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from queue import SimpleQueue
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,10 +18,11 @@ from sqlalchemy import event
 
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import location
-from pastmaster.repository.shield import Shield
 from pastmaster.repository.watch import Watch
+from pastmaster.shield import Shield
 
 CONNECT_SECONDS = 10
+FIRST_SECONDS = 30  # for a new connection
 IDLE_SECONDS = 120  # after which the server gives up a writer that has vanished
 PATIENCE = {  # with a server that does not answer, or a host that vanished
     "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
@@ -62,8 +64,36 @@ class Server:
         """After a transaction."""
 
     def connect(self, shield: Shield) -> sa.Connection:
-        """A connection, out of those that are idle or new; Ctrl-C ends the waiting."""
-        return shield.run(self.engine.connect)
+        """A connection, out of those that are idle or new; Ctrl-C ends the waiting.
+
+        A new one is made on a thread of its own, and given up after a while: what is asked on it first is not watched.
+        """
+        if self.engine.pool.checkedin():  # type: ignore[attr-defined]  # a QueuePool
+            return shield.run(self.engine.connect)
+        made: SimpleQueue[sa.Connection | BaseException] = SimpleQueue()
+        given_up = threading.Event()
+
+        def make() -> None:
+            try:
+                connection = self.engine.connect()
+            except BaseException as error:
+                made.put(error)
+                return
+            made.put(connection)
+            if given_up.is_set():
+                connection.invalidate()
+
+        threading.Thread(target=make, daemon=True).start()
+        try:
+            if not shield.wait_for(lambda: not made.empty(), FIRST_SECONDS):
+                raise RepositoryError(f"the database at {self.place} does not answer: it took the login, then nothing")
+        except BaseException:
+            given_up.set()
+            raise
+        found = made.get()
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Begin a transaction: a reader's sees one state, a writer's is the only one."""

@@ -26,7 +26,7 @@ from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import location
 from pastmaster.repository.forks import USERS, Identity
 from pastmaster.repository.schema import metadata
-from pastmaster.repository.shield import Shield
+from pastmaster.shield import Shield
 
 State = tuple[int, str]
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -248,6 +248,11 @@ class File:
                     yield shield, connection
             finally:
                 self.leave(number)
+
+    def adopt(self) -> None:
+        """Go on with the file that is in the place now: it is ours."""
+        self.release()
+        self.identity, self._state = _identity(self.path), None
 
     def forget_log(self) -> None:
         """Turn off the write-ahead log that a file of an earlier version has, unless somebody uses it now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 
 from pastmaster.checks import file_path, flag, listed, whole
 from pastmaster.clustering import Clustering
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.repository import archive, clusterings, names, rows
 from pastmaster.repository.addition import Addition, check_family
@@ -28,6 +29,7 @@ from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
 from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents, Lazy
+from pastmaster.repository.rebuild import rebuild
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
@@ -177,9 +179,18 @@ class Repository:
 
         With a policy go the tasks that use it, with a task its policies unless other tasks use them; its runs stay,
         without a task. A stream ends before a run that is lost; its later runs stay, without a stream.
+
+        Where the structure of a file is broken, so that nothing can be removed in it, the file is written anew from all
+        that can be read, and the damaged one is kept beside it; the last item returned says where. Nobody else should
+        use the repository meanwhile.
         """
         found = self.check()
-        self.database.write(lambda connection: forget_damaged(connection, self._contents))
+        if found:
+            with suppress(DamagedError):  # it cannot be written to
+                self.database.write(lambda connection: forget_damaged(connection, self._contents))
+            if self.database.is_sqlite and self.check():
+                kept = rebuild(self.database)
+                found.append(Damage(self.place, f"was written anew; the damaged file is kept as {kept.name}"))
         self._contents.clear()
         return found
 
@@ -364,6 +375,11 @@ class Repository:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> Any:
+        raise InvalidInputError(
+            f"a Repository cannot be pickled or copied: open {self.place} in each process, as Repository(path)"
+        )
 
     def __repr__(self) -> str:
         held = f": {self._count('tasks')} tasks, {self._count('policies')} policies)"

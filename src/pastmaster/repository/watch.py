@@ -78,11 +78,14 @@ def _is_dead(connection: Any) -> bool:
     def ask() -> None:
         import psycopg
 
-        with suppress(psycopg.Error):
-            parameters: dict[str, Any] = dict(connection.info.get_parameters())
-            parameters |= {"password": connection.info.password, "connect_timeout": int(ANSWER_SECONDS)}
+        parameters: dict[str, Any] = dict(connection.info.get_parameters())
+        parameters |= {"password": connection.info.password, "connect_timeout": int(ANSWER_SECONDS)}
+        try:
             with psycopg.connect(**parameters, autocommit=True) as probe:
                 states.append(probe.execute(STATE, (IDLE_FOR, connection.info.backend_pid)).fetchone())
+        except psycopg.Error as error:
+            if "FATAL:" in str(error):  # it is there, and has no room for another: no reason to doubt the first
+                states.append(("active", False))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()

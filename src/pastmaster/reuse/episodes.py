@@ -20,6 +20,7 @@ from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.sources import acting
+from pastmaster.shield import Shield
 
 
 @dataclass
@@ -60,11 +61,12 @@ class CompiledEpisodes:
         assert isinstance(selector, Selector)
         if self.uniforms is None:
             self.uniforms = selector._rng.random(len(trial.returns))  # all that its asks would draw
-        stopped: int = kernels.play(
-            self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
-            trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
-            self.uniforms, self.rng, trial.rng, first, trial.returns, trial.arms,
-        )  # fmt: skip
+        with Shield():
+            stopped: int = kernels.play(
+                self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
+                trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
+                self.uniforms, self.rng, trial.rng, first, trial.returns, trial.arms,
+            )  # fmt: skip
         return stopped
 
 

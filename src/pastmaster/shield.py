@@ -1,8 +1,9 @@
-"""Ctrl-C while a connection is in hand: what was begun is ended first, in this process and for all others.
+"""Ctrl-C where it would do harm: it waits until what was begun is ended.
 
-Python raises ``KeyboardInterrupt`` between any two instructions, so also between taking a connection and the block that
-gives it back, or while it is given back. A connection that is lost there keeps its lock, and everybody waits. Within a
-``Shield`` Ctrl-C is noted; it is raised at once only while ``run`` runs, once at most, and otherwise at the end.
+Python raises ``KeyboardInterrupt`` between any two instructions, so also between taking a database's connection and the
+block that gives it back, or while it is given back. A connection that is lost there keeps its lock, and everybody
+waits. And Numba runs some Python while it hands a generator of random numbers to compiled code: an exception there ends
+the process. Within a ``Shield`` Ctrl-C is noted; it is raised at once only while ``run`` runs, otherwise at the end.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Shield:
         if not self._may_strike:
             self._noted = True
             return
-        self._may_strike = False  # a second Ctrl-C must not strike while the first one is dealt with
+        if frame is not None and frame.f_code is Shield.run.__code__:
+            self._may_strike = False  # ``run`` is about to end: a second one must not strike what comes after it
+        self._noted = True  # Python swallows what is raised in a destructor, say: then it is raised at the end
         self._previous(number, frame)
 
     def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
@@ -53,9 +56,11 @@ class Shield:
         self._raise_noted()
         self._may_strike = self._previous is not None
         try:
-            return work(*arguments)
+            result = work(*arguments)
         finally:
             self._may_strike = False
+        self._raise_noted()
+        return result
 
     def wait_for(self, attempt: Callable[[], bool], seconds: float) -> bool:
         """Attempt until it succeeds, False after so many seconds; Ctrl-C ends the wait between two attempts."""
