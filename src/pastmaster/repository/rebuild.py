@@ -69,12 +69,12 @@ def _copy(source: sa.Connection, target: sa.Connection, fresh: Database) -> None
     target.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
     examiner = Examiner(source)
     for table in RECORDS:
-        for number in examiner.numbers(table):
+        for number in dict.fromkeys(examiner.numbers(table)):  # a broken tree may lead to a record twice
             examiner.record(table, number)
             row = examiner.rows[table].get(number)
             if row is None:
                 continue
-            target.execute(sa.insert(RECORDS[table]), rows.stored(table, row))
+            target.execute(sa.insert(RECORDS[table]).prefix_with("OR IGNORE"), rows.stored(table, row))
             for name, array in examiner.arrays(table, number).items():
                 target.execute(sa.insert(arrays), rows.stored_array(table, number, name, pack(array)))
     for name, last in _counters(source):
