@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tempfile
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 
 import pastmaster as pm
-from pastmaster import domains, policies
+from pastmaster import domains, policies, testing
 from pastmaster.arrays import as_array, as_floats
 from pastmaster.checks import as_index, as_name, chosen, each, file_path, listed, plain, text, whole, within
 from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.estimation import estimate_values
 from pastmaster.tables import shown
 from pastmaster.values import CrossValues
 
@@ -102,9 +104,30 @@ TAKING_ARRAYS = {
         [(np.eye(2), np.zeros(2))], head="clip", low=a([-1.0, -1.0]), high=[1.0, 1.0]
     ),
     "act: observations": lambda a: NETWORK.act(a(np.eye(2))),
+    "NetworkPolicy.from_data: weights": lambda a: policies.NetworkPolicy.from_data(
+        NETWORK.settings, a(NETWORK.weights)
+    ),
+    "NetworkStack.act: observations": lambda a: NETWORK.stack.act(a(np.eye(2)[None])),
+    "PredictPolicy.act: observations": lambda a: policies.PredictPolicy(Model()).act(a(np.eye(2))),
+    "as_policy: policy": lambda a: policies.as_policy(a([1, 0]), "f: policy"),
+    "estimate_values: policies[0]": lambda a: estimate_values(TASK, [a([1, 0])], episodes=2, seed=0),
+    "check_policy: policy": lambda a: testing.check_policy(a([1, 0]), TASK),
+    "Repository.add: policy": lambda a: _stored(a([1, 0])),
     "coloured_grid.task: weights": lambda a: domains.coloured_grid.task(a([0.5, 0.5]), size=3),
     "coloured_grid.family: weights": lambda a: domains.coloured_grid.family(a([[0.5, 0.5]]), size=3),
 }
+
+
+class Model:
+    """What PredictPolicy takes."""
+
+    def predict(self, observations, deterministic):
+        return observations[:, 0], None
+
+
+def _stored(policy):
+    with tempfile.TemporaryDirectory() as folder, pm.Repository(f"{folder}/tasks.db") as repository:
+        repository.add(TASK, policy)
 
 
 def _told(likelihood):

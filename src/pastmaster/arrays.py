@@ -37,7 +37,7 @@ def as_array(values: npt.ArrayLike, place: str, kinds: str | None) -> npt.NDArra
         raise InvalidInputError(f"{place} is None, must be an array")
     try:
         array = np.asarray(values)
-        masked = _is_masked(values)
+        masked = type(values) is not np.ndarray and _is_masked(values)
     except Exception as error:  # of whatever kind: it is raised by what was given
         ragged = f"ragged: {error}" if isinstance(error, ValueError) else f"no array: {error!r}"
         raise InvalidInputError(f"{place} is {one_line(ragged, 2 * WIDEST)}") from None
@@ -54,8 +54,11 @@ def as_array(values: npt.ArrayLike, place: str, kinds: str | None) -> npt.NDArra
 
 def as_floats(values: npt.ArrayLike, place: str) -> FloatArray:
     """``values`` as float64, without a copy where they are; what is too large for it becomes infinite."""
+    array = as_array(values, place, "iuf")
+    if array.dtype.char == "d":
+        return array
     with np.errstate(over="ignore"):
-        return as_array(values, place, "iuf").astype(np.float64, copy=False)
+        return array.astype(np.float64)
 
 
 def _is_masked(values: Any) -> bool:

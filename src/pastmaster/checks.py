@@ -40,7 +40,7 @@ def called_as(caller: str) -> Iterator[None]:
 
 def is_whole(value: Any) -> bool:
     """Whether this is an integer; True, False and a span of time are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> bool:
@@ -145,7 +145,9 @@ def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
 
 def flag(caller: str, name: str, value: Any) -> bool:
     """True or False."""
-    if not isinstance(value, bool | np.bool_):
+    if value is True or value is False:
+        return value
+    if not isinstance(value, np.bool_):
         raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be True or False")
     return bool(value)
 

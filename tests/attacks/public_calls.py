@@ -14,7 +14,7 @@ import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,16 @@ class World:
         """A new repository."""
         self.opened += 1
         return pm.Repository(self.folder / f"{self.opened}.db")
+
+    @property
+    def own_policy(self) -> int:
+        """The id of a stored policy."""
+        return self.stored.record(1).own_policy
+
+    @cached_property
+    def exported(self) -> Path:
+        """A folder that holds a repository."""
+        return self.stored.export(self.folder / "exported")
 
     @property
     def stored(self) -> pm.Repository:
@@ -765,6 +775,10 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
         with pm.Repository(**arguments) as repository:
             return repr(repository)
 
+    def imported(**arguments: Any) -> Any:
+        with world().repository() as fresh:
+            return fresh.import_(**arguments)
+
     yield (
         "Repository",
         Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True}, weight=0.5),
@@ -786,9 +800,10 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
     )
     yield "Repository.remove", Recipe(lambda number: world().stored.remove(number), lambda: {"number": 3})
     yield "Repository.check_family", Recipe(on("check_family"), lambda: {"task": world().mdp})
-    for method in ("record", "task", "policy"):
+    for method in ("record", "task"):
         yield f"Repository.{method}", Recipe(on(method), lambda: {"number": 1})
-    yield "Repository.policy_records", Recipe(on("policy_records"), lambda: {"numbers": [1]})
+    yield "Repository.policy", Recipe(on("policy"), lambda: {"number": world().own_policy})
+    yield "Repository.policy_records", Recipe(on("policy_records"), lambda: {"numbers": [world().own_policy]})
     yield (
         "Repository.cluster",
         Recipe(
@@ -814,12 +829,15 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
             Recipe(lambda method=method: getattr(world().stored.stream("s", {}, {}), method)()),
         )
     yield "repository.Records.to_frame", Recipe(lambda: world().stored.records().to_frame())
-    yield "Repository.export", Recipe(on("export"), lambda: {"folder": world().folder / "exported"}, weight=0.05)
+    yield (
+        "Repository.export",
+        Recipe(on("export"), lambda: {"folder": world().folder / f"{next(NUMBERS)}.export"}, weight=0.5),
+    )
     yield (
         "Repository.backup",
         Recipe(lambda path: world().stored.backup(path), lambda: {"path": world().folder / f"{next(NUMBERS)}.backup"}),
     )
-    yield "Repository.import_", Recipe(on("import_"), lambda: {"folder": world().folder / "exported"}, weight=0.5)
+    yield "Repository.import_", Recipe(imported, lambda: {"folder": world().exported}, weight=0.5)
     for method in (
         "check", "remove_damaged", "cell_policies", "cells", "clustering", "clusterings", "cross_values",
         "named_sources", "policies", "records", "return_bounds", "runs", "source_ids", "sources", "tasks", "to_frame",

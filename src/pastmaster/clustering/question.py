@@ -89,7 +89,7 @@ class Question:
         matrix = costs.checked_distance(caller, distance, flag(caller, "directed", self.directed))
         self.check(caller, *matrix.shape)
         problem = DistanceProblem(matrix, self)
-        if not np.isfinite(problem.size_cost).all():
+        if not math.isfinite(problem.size_cost[-1]):
             raise InvalidInputError(
                 f"{caller}: span is {shown(self.span)}, must be smaller: the regret bound of {len(matrix)} cells is no "
                 "number"

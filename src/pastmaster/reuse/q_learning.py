@@ -171,6 +171,8 @@ class QLearner:
         return self.Q[self._index("state", state, len(self.Q))].tolist()  # type: ignore[no-any-return]
 
     def _index(self, name: str, value: Any, size: int) -> int:
+        if type(value) is int and 0 <= value < size:  # at every step: as quick as can be
+            return value
         index = as_index(value, size)
         if index < 0:
             raise InvalidInputError(f"QLearner: {name} is {shown(value)}, must be a whole number in 0..{size - 1}")
