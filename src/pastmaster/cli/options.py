@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pastmaster.cli.printing import say
 from pastmaster.errors import PastmasterError
 from pastmaster.texts import printable
 
@@ -40,7 +41,7 @@ class Interrupted(click.ClickException):
         super().__init__(message)
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"interrupted{': ' if self.message else ''}{self.message}", err=True)
+        say(f"interrupted{': ' if self.message else ''}{self.message}", err=True)
 
 
 class LazyChoice(click.Choice[str]):
