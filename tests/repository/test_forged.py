@@ -26,7 +26,7 @@ from pastmaster.texts import printable
 
 pytestmark = [pytest.mark.repeated, pytest.mark.filterwarnings("ignore")]
 
-SEED, FILES = 1700, repetitions(1000, 24)
+SEED, FILES = 1700, repetitions(1000, 12)
 QUICK: dict[str, Any] = {"restarts": 1, "iterations": 50}
 DEEP = "[" * 900 + "]" * 900
 VALUES: list[Any] = [
