@@ -590,7 +590,8 @@ def test_a_damaged_state_is_refused(cls, rng, path, value):
 @pytest.mark.parametrize("kind", ["MT19937", "Philox"])
 def test_a_generator_state_cut_short_is_refused(seed, kind):
     state = make(Exp3Transfer, np.random.Generator(getattr(np.random, kind)(seed))).to_dict()
-    with pytest.raises(InvalidInputError, match=r"Exp3Transfer\.from_dict: rng\['state'\]\[.*must be (624|4) whole numbers"):
+    sentence = r"Exp3Transfer\.from_dict: rng\['state'\]\[.*must be (624|4) whole numbers"
+    with pytest.raises(InvalidInputError, match=sentence):
         Exp3Transfer.from_dict(damaged(state, ["rng", "state", "key" if kind == "MT19937" else "counter"], [1, 2]))
 
 
