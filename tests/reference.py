@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -137,23 +136,27 @@ def q_values(mdp: TabularMDP, value: np.ndarray) -> np.ndarray:
 def extreme_returns(mdp: TabularMDP, horizon: int | None = None) -> tuple[float, float]:
     """The least and the greatest return from the start, by trying everything that can happen.
 
-    Without a horizon the recursion goes on until gamma^depth is below 1e-13.
+    Without a horizon it goes on until gamma^depth is below 1e-13.
     """
     forever = 1 if mdp.gamma == 0 else math.ceil(math.log(1e-13) / math.log(mdp.gamma))
     depth = forever if horizon is None else horizon
 
-    @cache
-    def best(s: int, steps: int, sign: int) -> float:
-        if steps == 0:
-            return 0.0
-        return max(
-            sign * reward + (0.0 if terminated else mdp.gamma * best(following, steps - 1, sign))
-            for a in range(mdp.n_actions)
-            for _, following, reward, terminated in outcomes(mdp, s, a)
-        )
+    possible = [[o for a in range(mdp.n_actions) for o in outcomes(mdp, s, a)] for s in range(mdp.n_states)]
+
+    def best(sign: int) -> list[float]:
+        value = [0.0] * mdp.n_states
+        for _ in range(depth):
+            value = [
+                max(
+                    sign * reward + (0.0 if end else mdp.gamma * value[following]) for _, following, reward, end in here
+                )
+                for here in possible
+            ]
+        return value
 
     starts = np.flatnonzero(start_distribution(mdp)).tolist()
-    return -max(best(s, depth, -1) for s in starts), max(best(s, depth, 1) for s in starts)
+    least, greatest = best(-1), best(1)
+    return -max(least[s] for s in starts), max(greatest[s] for s in starts)
 
 
 def draw(chances: Any, rng: np.random.Generator) -> int:
