@@ -318,6 +318,7 @@ def test_a_mapping_of_plain_values_is_copied_and_any_other_refused():
     own = {}
     own["self"] = own
     assert plain("f", "x", {"a": [1, None]}) == {"a": [1, None]}
-    for wrong in (None, [1], own, {"a": Rude()}, {(1, 2): 3}):
+    assert plain("f", "x", {"a": "\\u0000 é"}) == {"a": "\\u0000 é"}
+    for wrong in (None, [1], own, {"a": Rude()}, {(1, 2): 3}, {"a": "\ud800"}, {"\0": 1}, {"a": ["\0"]}):
         with pytest.raises(InvalidInputError, match=r"^f: x .*must be a mapping of plain values"):
             plain("f", "x", wrong)

@@ -197,13 +197,15 @@ def mapping(value: Any, place: str, wanted: str = "a mapping") -> dict[Any, Any]
 
 
 def plain(caller: str, name: str, value: Any) -> dict[str, Any]:
-    """A mapping that JSON can write down, as a dict of its own."""
+    """A mapping as JSON writes it down and reads it again; texts are such as every database holds."""
     copied = mapping(value, f"{caller}: {name}", "a mapping of plain values")
     try:
-        json.dumps(copied)
+        written = json.dumps(copied, ensure_ascii=False)
+        read: dict[str, Any] = json.loads(written)
+        text(caller, name, written.replace("\\\\", "").replace("\\u0000", "\0"))
     except Exception as error:  # of whatever kind: it is what the mapping holds
         raise InvalidInputError(f"{caller}: {name} must be a mapping of plain values: {shown(error)}") from None
-    return copied
+    return read
 
 
 def each(things: Any, place: str, wanted: str = "a list") -> Iterator[Any]:

@@ -157,16 +157,22 @@ class World:
             agent = pm.ContinualTransfer(stored, episodes=3, recluster_every=2, rng=0, **CHEAP)
             self.continual = agent.run([self.mdp, self.other])
         self.made: pm.Repository | None = None
+        self.damaged: list[Any] = []
 
     def repository(self) -> pm.Repository:
         """A new repository."""
         self.opened += 1
         return pm.Repository(self.folder / f"{self.opened}.db")
 
+    def damage(self) -> list[Any]:
+        """What calls have done to repositories that are no longer used."""
+        found, self.damaged = self.damaged, []
+        return found
+
     @property
     def own_policy(self) -> int:
-        """The id of a stored policy."""
-        return self.stored.record(1).own_policy
+        """The id of a stored policy; the tasks may have been removed."""
+        return next((record.own_policy for record in self.stored.records()), 1)
 
     @cached_property
     def exported(self) -> Path:
@@ -180,6 +186,7 @@ class World:
         if self.made is not None and self.used % 40:
             return self.made
         if self.made is not None:
+            self.damaged += self.made.check()
             self.made.close()
         self.made = self.repository()
         for task in self.tasks:

@@ -111,6 +111,12 @@ def broken_by(attempt: Attempt) -> str | None:
     return None
 
 
+def damage_done() -> str | None:
+    """What the latest calls of a repository's methods have done to it, or None."""
+    damage = world().damage()
+    return f"it or one of those before it leaves damage: {damage[0]}" if damage else None
+
+
 def _poor_sentence(error: Exception) -> str | None:
     text = str(error)
     if len(text) > LONGEST:
@@ -141,7 +147,7 @@ def work(attempts: Sequence[Attempt | int], place: str) -> None:
         for i, given in enumerate(attempts):
             attempt = attempt_of(given) if isinstance(given, int) else given
             log.write(json.dumps([i, str(attempt)]) + "\n")
-            if (why := broken_by(attempt)) is not None:
+            if (why := broken_by(attempt) or damage_done()) is not None:
                 log.write(json.dumps([i, str(attempt), why]) + "\n")
         log.write("[]\n")
 
