@@ -44,10 +44,10 @@ class Database:
         self._turns, self._process = _turns(), os.getpid()
         try:
             if isinstance(self.backend, File):
-                self._once(False, self.backend.check_schema)
-            if self._once(False, current_revision) != schema.REVISION:
+                self._calmly(self.backend.check_schema)
+            if self._calmly(current_revision) != schema.REVISION:
                 self._once(True, lambda connection: upgrade(connection, self.place, create))
-            self._former = self._once(False, version_table) == formerly.VERSION_TABLE
+            self._former = self._calmly(version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
                 self.backend.forget_log()
         except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
@@ -116,6 +116,17 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
+    def _calmly(self, work: Work[Result]) -> Result:
+        """Read, and again while the file is written to meanwhile; a server that is away is not waited for."""
+        deadline = _soon()
+        while True:
+            try:
+                return self._once(False, work)
+            except ChangedError:
+                if time.monotonic() > deadline:
+                    raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
+            time.sleep(0.05)
+
     def _committed(self, receipt: str) -> bool:
         """Whether a transaction whose acknowledgement was lost was committed."""
         server = self.backend
@@ -139,8 +150,11 @@ class Database:
                         result: Result = shield.run(self._work, connection, work, writes, sent)
                         backend.commit(connection, writes, shield)
                         return result
-                    except BaseException:
+                    except BaseException as error:
+                        changed = isinstance(error, Exception) and backend.has_changed(connection)
                         backend.abandon(connection)
+                        if changed:  # what was read is of two states
+                            raise ChangedError from None
                         raise
                     finally:
                         connection.close()

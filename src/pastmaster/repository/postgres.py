@@ -122,6 +122,10 @@ class Server:
         finally:
             self._answered(connection)
 
+    def has_changed(self, connection: sa.Connection) -> bool:
+        """Never: a snapshot stays what it is."""
+        return False
+
     def abandon(self, connection: sa.Connection) -> None:
         """Give up what was begun, with the connection: the server then undoes it."""
         self._answered(connection)
@@ -181,7 +185,10 @@ def _has_receipts(connection: sa.Connection) -> bool:
     return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
 
 
-COMING_BACK = ("starting up", "shutting down", "in recovery", "terminating", "too many clients", "remaining connection")
+COMING_BACK = (
+    "starting up", "not yet accepting", "shutting down", "in recovery", "terminating", "too many clients",
+    "remaining connection",
+)  # fmt: skip
 AWAY = ("connect", "server closed", "timeout expired", "timed out", "resolve host")
 
 

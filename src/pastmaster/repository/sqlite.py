@@ -160,8 +160,14 @@ class File:
         transaction.commit()
         if writes:
             self._check_identity("the last change may be lost")
-        if handle.seen is not None and handle.seen != _look(self.path):
+        if self.has_changed(connection):
             raise ChangedError
+
+    def has_changed(self, connection: sa.Connection) -> bool:
+        """Whether a file that is read as if nobody wrote to it was written to."""
+        if self._mode != READ_ALONE:
+            return False
+        return _handle(connection).seen != _look(self.path)
 
     def _check_state(self, connection: sa.Connection) -> None:
         """Refuse a file that went back to an earlier state, or to another: a copy was put into it, under its own name.
