@@ -77,3 +77,13 @@ class Shield:
         if self._noted:
             self._noted = False
             self._previous(signal.SIGINT, None)
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Ctrl-C that Numba has wrapped into an error of its own, or that error if it was something else."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            return KeyboardInterrupt()
+        cause = cause.__cause__ or cause.__context__
+    return error

@@ -26,7 +26,7 @@ from pastmaster.arrays import FloatArray, IntArray, sealed
 from pastmaster.checks import as_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
-from pastmaster.shield import Shield
+from pastmaster.shield import unwrapped
 from pastmaster.solving import _iteration_kernels as kernels
 from pastmaster.tables import frame, html_table, one_line, shown
 from pastmaster.tasks.gym_task import GymTask
@@ -131,10 +131,12 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     if not 0 < as_number(tol) < 1:
         raise InvalidInputError(f"solve: tol is {shown(tol)}, must be a positive number below 1")
     largest = task.largest_reward()
-    with Shield():
+    try:
         value, policy, iterations, error = kernels.solve_model(
             *task.model(), largest, task.gamma, float(tol), MAX_ITERATIONS
         )
+    except SystemError as wrapped:
+        raise unwrapped(wrapped) from None
     start_value = float(task.start_probability @ value[task.start_states])
     converged = bool(error <= tol * max(float(np.abs(value).max()), largest))
     return Solution(sealed(value), sealed(policy), start_value, converged, iterations, error)
