@@ -11,7 +11,7 @@ import pastmaster
 
 PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
-    "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "compiled", "shield",
+    "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
     "figures",
     "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
     "testing", "repository", "continual", "domains", "experiments", "report", "cli",

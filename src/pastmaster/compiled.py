@@ -19,6 +19,9 @@ from typing import Any
 
 from numba import njit
 from numba.core import event
+from numba.core.dispatcher import Dispatcher
+
+from pastmaster.shield import Shield
 
 Function = Callable[..., Any]
 
@@ -42,7 +45,24 @@ def _compiled(function: Function, **options: Any) -> Function:
             raise
         _warn_of_no_cache()
         compiled = njit(nogil=True, **options)(function)
+    if isinstance(compiled, Dispatcher):  # not where compiling is turned off
+        _shield(compiled)
     return compiled
+
+
+def _shield(compiled: Any) -> None:
+    """Let Ctrl-C wait while Numba compiles a function or loads it.
+
+    An exception there ends generators that Numba reads its own tables by, after which nothing can be compiled any more,
+    or is lost in a callback of LLVM, which ends the process.
+    """
+    compile_for = compiled._compile_for_args
+
+    def shielded(*arguments: Any, **options: Any) -> Any:
+        with Shield():
+            return compile_for(*arguments, **options)
+
+    compiled._compile_for_args = shielded
 
 
 @functools.cache

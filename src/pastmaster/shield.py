@@ -8,6 +8,7 @@ the process. Within a ``Shield`` Ctrl-C is noted; it is raised at once only whil
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import threading
@@ -17,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+AGAIN = 1.0  # seconds in which what Ctrl-C has ended may give back what it holds, before a second one strikes
 LONGEST_PAUSE = 0.05  # seconds between two attempts: so soon is Ctrl-C heard, and a lock that was given up taken
 
 
@@ -26,6 +28,7 @@ class Shield:
     def __init__(self) -> None:
         self._previous: Any = None
         self._noted = self._may_strike = False
+        self._struck = -math.inf
 
     def __enter__(self) -> Shield:
         # Python raises it in the main thread only, and only where its handler is a function.
@@ -46,10 +49,12 @@ class Shield:
         if not self._may_strike:
             self._noted = True
             return
-        if frame is not None and frame.f_code is Shield.run.__code__:
-            self._may_strike = False  # ``run`` is about to end: a second one must not strike what comes after it
         self._noted = True  # Python swallows what is raised in a destructor, say: then it is raised at the end
-        self._previous(number, frame)
+        ending = frame is not None and frame.f_code is Shield.run.__code__
+        if ending or time.monotonic() > self._struck + AGAIN:
+            self._may_strike = not ending  # a second one must not strike what comes after ``run``
+            self._struck = time.monotonic()
+            self._previous(number, frame)
 
     def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """``work(*arguments)``, which Ctrl-C interrupts."""

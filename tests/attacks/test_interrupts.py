@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import faults
 import numpy as np
@@ -117,6 +118,50 @@ def test_ctrl_c_loses_nothing_and_locks_nobody_out(
             tally.failed(f"seed {seed}: lost {lost}, damage {damage}, {longest:.1f} s without an add beside")
         else:
             tally.survived(count)
+
+
+def add_and_look(repository: Repository, number: int) -> None:
+    """What Ctrl-C strikes in ``leave_no_lock``, and nothing around it."""
+    repository.add(small_task(number))
+    repository.cross_values()
+
+
+def raise_inside(number: int, frame: Any) -> None:
+    """Ctrl-C that strikes in ``add_and_look`` alone."""
+    while frame is not None:
+        if frame.f_code is add_and_look.__code__:
+            raise KeyboardInterrupt
+        frame = frame.f_back
+
+
+def leave_no_lock(place: str, log: Path, rounds: int, seed: int) -> None:
+    """Ctrl-C, also twice at once; after each the system is asked which locks this process still has on the file."""
+    signal.signal(signal.SIGINT, raise_inside)
+    inode, strikes, kept = os.stat(place).st_ino, list[float](), list[BaseException]()
+    repository, number = Repository(place), 1
+    thread = threading.Thread(target=strike, args=(strikes, rounds, threading.Event(), seed), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        try:
+            add_and_look(repository, number)
+        except (KeyboardInterrupt, SystemError) as error:
+            kept = [*kept[-5:], error]
+        number += 1
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        assert not [line for line in locks if f" {os.getpid()} " in line and f":{inode} " in line]
+    acknowledge(log, len(strikes))
+
+
+@pytest.mark.repeated
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="asks Linux which locks there are")
+def test_ctrl_c_leaves_no_lock(tmp_path: Path, attempts: Callable[[str, str], Tally]) -> None:
+    """[2,000 times]: a second one came while SQLAlchemy closed the connection of the first, and its lock stayed."""
+    tally = attempts("Ctrl-C, often twice at once, SQLite", "no lock stays")
+    for seed in range(repetitions(4, 1)):
+        place, log = tmp_path / f"{seed}.db", tmp_path / f"{seed}.log"
+        Repository(place).close()
+        faults.finish(faults.start(leave_no_lock, str(place), log, repetitions(300, 60), seed))
+        tally.survived(int(acknowledged(log)[0][0]))
 
 
 def compute_under_interrupts(log: Path, rounds: int, seed: int) -> None:

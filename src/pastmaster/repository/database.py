@@ -145,6 +145,7 @@ class Database:
                 number = backend.enter()
                 try:
                     connection = backend.connect(shield)
+                    handle = connection.connection.dbapi_connection
                     try:
                         backend.begin(connection, writes, shield)
                         result: Result = shield.run(self._work, connection, work, writes, sent)
@@ -153,6 +154,8 @@ class Database:
                     except BaseException as error:
                         changed = isinstance(error, Exception) and backend.has_changed(connection)
                         backend.abandon(connection)
+                        if handle is not None:
+                            handle.close()  # Ctrl-C may have struck where SQLAlchemy was about to
                         if changed:  # what was read is of two states
                             raise ChangedError from None
                         raise

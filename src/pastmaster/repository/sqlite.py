@@ -16,7 +16,7 @@ import sqlite3
 import struct
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class Handle(sqlite3.Connection):
     def let_go(self) -> None:
         """Forget all answers: one that is only half read, kept by a traceback say, would keep the file locked."""
         for cursor in list(self._cursors):
-            cursor.close()
+            with suppress(sqlite3.ProgrammingError):  # it was closed before
+                cursor.close()
 
     def close(self) -> None:
         if self.process == os.getpid():
