@@ -12,7 +12,6 @@ from pastmaster.domains.leduc import CALL, FOLD, GAMMA, KINDS, RAISE
 
 STATES = leduc.information_states()
 LEGAL = np.array([[letter in may(s.second if s.public else s.first) for letter in "fcr"] for s in STATES])
-LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 
 
 def anyhow(rng: np.random.Generator) -> np.ndarray:
@@ -139,7 +138,7 @@ def worst_score(task, followed) -> float:
             chips = round(task.reward[s, action, k])
             end = task.terminated[s, action, k]
             seen = followed[known, letter, chips if end else tuple(STATES[task.next_state[s, action, k]])]
-            if n * p * (1 - p) > 20:
+            if n * p * (1 - p) > 50:
                 scores.append(abs(seen - n * p) / np.sqrt(n * p * (1 - p)))
     assert len(scores) > 200
     return max(scores)
@@ -149,11 +148,11 @@ def test_what_follows_does_not_depend_on_how_we_came_there(rng, monkeypatch):
     """Hands of two policies of ours, counted with cards on the table, follow the same probabilities: Bayes' rule."""
     strategy = leduc.opponent("tight-aggressive", rng=2)
     counted = [
-        hands(Player(STATES, ours), Player(STATES, strategy), 60_000, rng)[2]
+        hands(Player(STATES, ours), Player(STATES, strategy), 120_000, rng)[2]
         for ours in (np.full((288, 3), 1 / 3), 0.5 * leduc.opponent("maniac", rng=3) + 0.5 / 3)
     ]
     task = leduc.task(strategy)
-    assert max(worst_score(task, followed) for followed in counted) < 6.5  # of some thousand scores: level 1e-6
+    assert max(worst_score(task, followed) for followed in counted) < 7.0  # of some hundred scores: level 1e-6
     monkeypatch.setattr(
         leduc_tree, "reach", lambda _: leduc_tree.tree().dealt
     )  # a player that learns nothing from bets
