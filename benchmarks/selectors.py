@@ -53,17 +53,12 @@ ALGORITHMS: dict[str, Options] = {
         "selector": partial(TsallisINF, elimination="anytime"), "share": True, "learner": EVERY,
     },
     "regret balancing": {"selector": "regret-balancing"},
-    "regret balancing, shared": {"selector": "regret-balancing", "share": True},
-    "regret balancing, shared, learning from every episode": {
-        "selector": "regret-balancing", "share": True, "learner": EVERY,
-    },
+    "regret balancing, learning from every episode": {"selector": "regret-balancing", "learner": EVERY},
     "EXP-3-Transfer, as in the paper, decaying epsilon": {"learner": DECAYING},
     BEST: RECOMMENDED,
-    "the same, shared": RECOMMENDED | {"share": True},
 }  # fmt: skip
 UNCLUSTERED = (
     "PPR", "EXP-3-Transfer, as in the paper", "Tsallis-INF, anytime", "Tsallis-INF, anytime, shared", BEST,
-    "the same, shared",
 )  # fmt: skip
 
 

@@ -54,6 +54,12 @@ def trained(tasks: list[pastmaster.GymTask], folder: Path, steps: int) -> list:
         return [pastmaster.load_sb3(path) for path in workers.map(train, tasks, paths, [steps] * len(tasks))]
 
 
+def experience(estimate: pastmaster.CrossValueEstimate, kept: list[int]) -> pastmaster.Experience:
+    """What is known of some policies: what they earned on every variant, and how sure that is."""
+    errors, spread = estimate.standard_error[:, kept], estimate.spread[:, kept]
+    return pastmaster.Experience(estimate.mean[:, kept], errors=errors, spread=spread, best=estimate.mean.max(axis=1))
+
+
 def curves(returns: np.ndarray) -> np.ndarray:
     """For every trial and episode, the mean return of the WINDOW episodes that begin with it."""
     return np.array([np.convolve(row, np.full(WINDOW, 1 / WINDOW), "valid") for row in returns])
@@ -121,8 +127,7 @@ def main() -> None:
         "DQN", policy_kwargs={"net_arch": [256, 256]}, learning_rate=2.3e-3, learning_starts=1000, train_freq=256,
         batch_size=64, gradient_steps=128, target_update_interval=10, exploration_steps=8000, exploration_final_eps=0.04
     )  # fmt: skip
-    settings = {"episodes": episodes, "selector": "regret-balancing", "learner": learner}
-    settings |= {"trials": trials, "n_jobs": trials}
+    settings = {"episodes": episodes, "learner": learner, "trials": trials, "n_jobs": trials}
     tried = pastmaster.estimate_cross_values(new, own, rng=rng, budget=50 * n_new**2, allocation="uniform")
     shares, firsts = {}, {}
     for i, task in enumerate(new):
@@ -130,7 +135,8 @@ def main() -> None:
         useless = [p for p in cover if np.sign(tasks[p].kwargs["force_mag"]) != direction]
         print(f"\n{task.name}: its own policy earns {value:.1f} an episode")
         for way, kept in {KEPT: list(cover), USELESS: useless, ALONE: []}.items():
-            run = pastmaster.transfer(task, [policies[p] for p in kept], rng=np.random.default_rng([1, i]), **settings)
+            sources, known = {tasks[p].name: policies[p] for p in kept}, experience(estimate, kept) if kept else None
+            run = pastmaster.transfer(task, sources, experience=known, rng=np.random.default_rng([1, i]), **settings)
             first = first_at(run.returns, 0.9 * value)
             told = ", ".join(str(e) if e < episodes else f"not in {episodes}" for e in first)
             print(f"  {way} ({len(kept)}): mean return {run.returns.mean():.1f}, 90% after {told} episodes", flush=True)

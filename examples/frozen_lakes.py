@@ -118,7 +118,8 @@ def main() -> None:
         for task, policy in zip(tasks, policies, strict=True):
             repository.add(task, policy)
         clustering = repository.cluster(episodes=episodes, span=1.0, directed=True, rng=rng)
-        policies, kept = list(repository.policies()), repository.sources()
+        policies, kept = list(repository.policies()), repository.named_sources()
+        experience = repository.experience()  # what the routes kept earned on every map, and how sure that is
     print(
         f"{len(kept)} of {len(tasks)} routes stand for all; a map loses {clustering.mean_radius:.2f} or less on average"
     )
@@ -132,15 +133,17 @@ def main() -> None:
     learner = pastmaster.QLearning(
         step_size=0.2, epsilon=pastmaster.decay(0.1, 500), initial=1.0
     )  # hopes to find the goal
-    settings = {"selector": "regret-balancing", "learner": learner, "bounds": (0.0, 1.0)}
-    settings |= {"episodes": episodes, "trials": trials, "n_jobs": n_jobs}
+    settings = {"learner": learner, "bounds": (0.0, 1.0), "episodes": episodes, "trials": trials, "n_jobs": n_jobs}
     print(f"\n{'':20}{'best':>6}{'mean return of':>22}{'90% of best after':>24}")
     print(f"{'':20}{'route':>6}{'reuse':>11}{'learning':>11}{'reuse':>12}{'learning':>12}")
     shares: dict[str, list[np.ndarray]] = {}
     for i, task in enumerate(new):
         best, row = solved(task).start_value, []
-        for way, sources in ((f"Q-learning and the {len(kept)} routes", kept), ("Q-learning alone", [])):
-            run = pastmaster.transfer(task, sources, rng=np.random.default_rng([1, i]), **settings)
+        ways = ((f"Q-learning and the {len(kept)} routes", kept, experience), ("Q-learning alone", {}, None))
+        for way, sources, known in ways:
+            run = pastmaster.transfer(
+                task, sources, experience=known, rng=np.random.default_rng([1, i]), **settings
+            )  # fmt: skip
             row.append((run.returns.mean(), first_at(run.returns, 0.9 * best)))
             place = "a lake never met" if i == n_lakes else "lakes met before"
             shares.setdefault(f"{place}: {way}", []).extend(100 * run.returns / best)

@@ -25,6 +25,7 @@ GOOD = 0.9  # of the way from the worst of the sixty policies to the best respon
 ENOUGH = 0.02  # of that way: what an opponent may cost, on average, by the policies kept
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 HANDS = (30, 100, 300, 1_000, 10_000)  # after which earnings are told
+WIDTHS = (10, 7, 7)  # of the columns for the ways to meet an opponent
 
 
 def few(losses: np.ndarray, winnable: np.ndarray) -> tuple[np.ndarray, dict[int, float]]:
@@ -68,13 +69,14 @@ def told(first: float, hands: int) -> str:
 def meet(
     new: list, policies: list, kept: np.ndarray, ways: dict[str, dict], hands: int, trials: int
 ) -> tuple[dict[str, list], float]:
-    """Play new opponents in two ways; what each hand was worth by way, 0 the worst policy and 1 the best response.
+    """Play new opponents in three ways; what each hand was worth by way, 0 the worst policy and 1 the best response.
 
     Also what the best of the kept policies is worth, on this scale.
     """
     learner = pastmaster.QLearning(step_size=lambda n: 1 / (n + 1), epsilon=pastmaster.decay(0.3, 500))  # for noise
-    print(f"\n{'':30}{'best':>9}{'best':>7}{'won with':>10}{'won':>7}{f'{GOOD:.0%} after':>17}")
-    print(f"{'a new':30}{'response':>9}{'kept':>7}{'policies':>10}{'alone':>7}{'policies':>10}{'alone':>7}")
+    columns = "".join(f"{way:>{width}}" for way, width in zip(("informed", "not", "alone"), WIDTHS, strict=True))
+    print(f"\n{'':30}{'best':>9}{'best':>7}{'chips won':>{sum(WIDTHS)}}{f'{GOOD:.0%} after':>{sum(WIDTHS)}}")
+    print(f"{'a new':30}{'response':>9}{'kept':>7}{columns}{columns}")
     shares: dict[str, list[np.ndarray]] = {way: [] for way in ways}
     ceilings = []
     for i, task in enumerate(new):
@@ -83,7 +85,7 @@ def meet(
         for way, settings in ways.items():
             run = pastmaster.transfer(task, episodes=hands, trials=trials, learner=learner, rng=i, **settings)
             shares[way].append((expected(run, worth[kept[: run.n_sources]]) - worst) / (best - worst))
-        last = list(zip([rows[-1] for rows in shares.values()], (10, 7), strict=True))  # with the widths of columns
+        last = list(zip([rows[-1] for rows in shares.values()], WIDTHS, strict=True))
         won = "".join(f"{worst + (best - worst) * row.mean():{width}.2f}" for row, width in last)
         after = "".join(f"{told(first_at(row), hands):>{width}}" for row, width in last)
         print(f"{task.name.removeprefix('Leduc, '):30}{best:9.2f}{best_kept:7.2f}{won}{after}", flush=True)
@@ -160,9 +162,15 @@ def main() -> None:
     kept, means = few(losses, best - worst)
     print(f"kept: the best responses to {', '.join(tasks[i].name.removeprefix('Leduc, ') for i in kept)}")
 
-    # New opponents, with the policies kept and without
+    # New opponents: with the policies kept and what each won from the sixty, without that, and without policies
     sources = {tasks[i].name: policies[i] for i in kept}
-    ways = {f"{len(kept)} policies and Q-learning": {"sources": sources}, "Q-learning alone": {"sources": {}}}
+    spread = pastmaster.return_spread(tasks, sources.values())  # of one hand: luck
+    experience = pastmaster.Experience(U[:, kept], spread=spread, best=best, sources=list(sources))
+    ways = {
+        f"{len(kept)} policies, informed, and Q-learning": {"sources": sources, "experience": experience},
+        f"{len(kept)} policies, not informed, and Q-learning": {"sources": sources},
+        "Q-learning alone": {"sources": {}},
+    }
     shares, ceiling = meet(new, policies, kept, ways, hands, trials)
     draw(chosen.out / "opponents.png", tasks, losses, kept, means, shares, ceiling)
     print(f"picture: {chosen.out / 'opponents.png'}")

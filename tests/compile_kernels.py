@@ -19,6 +19,7 @@ from pastmaster import (
     evaluate,
     greedy_clustering,
     return_bounds,
+    return_spread,
     search_clusterings,
     solve,
     transfer,
@@ -71,6 +72,9 @@ def reuse(rng: np.random.Generator) -> None:
             settings = {"bounds": (-0.2, 0.2), "on_violation": "widen", "selector": selector}
             transfer(task, sources, episodes=20, rng=rng, learner=QLearning(step_size=decay(0.9, 20)), **settings)
             transfer(task, [], episodes=5, rng=rng, **settings)
+        bounds = {"bounds": (-0.2, 0.2), "on_violation": "widen"}
+        transfer(task, sources, episodes=20, experience=rng.random((3, 2)), rng=rng, **bounds)
+        return_spread([task], sources)
 
 
 def estimation(rng: np.random.Generator) -> None:

@@ -13,12 +13,20 @@ from functools import partial
 import numpy as np
 from reference import outcomes, start_distribution
 
-from pastmaster import Exp3Transfer
-from pastmaster.reuse import _layout as layout
+from pastmaster import Exp3Transfer, Informed
+from pastmaster.reuse import _selector_kernels as kernels
 from pastmaster.reuse.asked import Episode
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told
+
+
+def some_experience(selector, n_sources, bounds=(0.0, 1.0)):
+    """``experience`` of five old tasks, for a selector (a class, partial or not, or a name) that takes it."""
+    if getattr(selector, "func", selector) not in (Informed, "informed"):
+        return {}
+    share = np.random.default_rng(int(n_sources)).random((5, int(n_sources)))
+    return {"experience": bounds[0] + (bounds[1] - bounds[0]) * share}
 
 
 def forced(selector, arm, chances=None, time=None):
@@ -30,7 +38,7 @@ def forced(selector, arm, chances=None, time=None):
     kept.chances = kept.chances if chances is None else np.asarray(chances, float)
     kept.time = kept.time if time is None else time
     selector._asked.add(asked.number, kept)
-    selector._arms[layout.OPEN, arm] += 1.0
+    kernels.await_return(selector._arms, selector._memory, selector._settings, arm, 1.0)
     return Episode(arm, asked.number)
 
 
@@ -137,57 +145,6 @@ class Tsallis:
             base = self.base(i, p)
             self.losses[i] += (1 - x - base) * share / chance + base
         self.t += 1
-
-
-class TsallisOfSources(Tsallis):
-    """The same among the sources of regret balancing, where a source's base is the mean loss of its own episodes.
-
-    Only where p_i >= 4 v_i eta^2, v_i its variance as measured: 1/4 and the squared distances of its payoffs from their
-    running means (begun at 1/2), over their number and one.
-    """
-
-    def __init__(self, c):
-        super().__init__(c, True)
-        self.own = [[] for _ in range(c)]
-
-    def base(self, i, p):
-        if not self.own[i]:
-            return super().base(i, p)
-        payoffs, squares = [0.5], 0.25
-        for loss in self.own[i]:
-            payoffs.append(1 - loss)
-            squares += (payoffs[-1] - math.fsum(payoffs) / len(payoffs)) ** 2
-        gate = min(1.0, 4 * squares / len(payoffs))
-        return math.fsum(self.own[i]) / len(self.own[i]) if p[i] >= gate * self.eta**2 else 0.0
-
-    def tell(self, arm, x, shares=None):
-        super().tell(arm, x, shares)
-        self.own[arm].append(1 - x)
-
-
-class Balancing:
-    """The learner or the sources: the two accounts of regret balancing, recomputed from all payoffs at every step."""
-
-    def __init__(self, c, kappa, floor):
-        self.c, self.kappa, self.floor = c, kappa, floor
-        self.payoffs = [[] for _ in range(c + 1)]
-
-    def source_means(self, in_play):
-        return [sum(self.payoffs[i]) / len(self.payoffs[i]) for i in in_play if self.payoffs[i]]
-
-    def shortfall(self, in_play):
-        """n m - X."""
-        own = self.payoffs[-1]
-        return len(own) * max(self.source_means(in_play), default=0.0) - sum(own)
-
-    def to_learner(self, in_play):
-        """Whether the next episode is the learner's."""
-        if self.c == 0:
-            return True
-        t = 1 + sum(map(len, self.payoffs))
-        others = t - 1 - len(self.payoffs[-1])
-        owed = others < self.floor * (self.c * t**2) ** (1 / 3)
-        return not owed and self.shortfall(in_play) <= self.kappa * math.sqrt(t)
 
 
 def learner_value(mdp, learner):

@@ -78,6 +78,7 @@ def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_co
     assert len(rows) == 2
     for best, best_kept, *_ in rows:
         assert float(best_kept) <= float(best)
-    for way in (f"{len(kept)} policies and Q-learning", "Q-learning alone"):
+    reused = (f"{len(kept)} policies, {how}informed, and Q-learning" for how in ("", "not "))
+    for way in (*reused, "Q-learning alone"):
         assert re.search(rf"^all, {way}: 90% after (> )?[\d,]+ hands \(median\); -?\d+% in 30, ", printed, re.MULTILINE)
     assert (tmp_path / "out" / "opponents.png").read_bytes().startswith(PNG)

@@ -60,15 +60,19 @@ def test_a_repository_opens_with_all_that_is_in_it(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "export"])
-def test_a_stream_begun_then_ends_as_it_would_have_ended(kind, tmp_path):
+def test_a_stream_begun_then_goes_on(kind, tmp_path):
+    """What was stored stays. Regret balancing is another algorithm since, so what follows is not what it would be."""
     with opened(kind, "agent", tmp_path) as repository:
+        begun = len(repository.runs())
         agent = pastmaster.ContinualTransfer(
             repository, episodes=60, recluster_every=2, rng=np.random.default_rng(5),
             clustering={"restarts": 3, "iterations": 500}, **pastmaster.RECOMMENDED,
         )  # fmt: skip
         agent.run(windy_tasks())
-        assert [run.returns.tolist() for run in repository.runs()] == EXPECTED["resumed"]["returns"]
-        assert repository.cross_values().tolist() == EXPECTED["resumed"]["U"]
+        returns, wanted = [run.returns.tolist() for run in repository.runs()], EXPECTED["resumed"]["returns"]
+        assert 0 < begun < len(returns) == len(wanted)
+        assert returns[:begun] == wanted[:begun]
+        assert repository.check() == []
 
 
 @pytest.mark.parametrize("kind", ["file", "export"])
@@ -166,7 +170,10 @@ def chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(saved.np, "__version__", EXPECTED["numpy"])
     shutil.copytree(FORMER / "chunks", tmp_path / "chunks")
     yield tmp_path / "chunks"
-    assert sorted(path.name for path in (tmp_path / "chunks").iterdir()) == EXPECTED["chunks"]["files"]
+    added = {path.name for path in (tmp_path / "chunks").iterdir()} - {*EXPECTED["chunks"]["files"]}
+    assert (
+        len({name.partition("-")[0] for name in added}) == 1
+    )  # the trials of regret balancing, another algorithm since
     saved._versions.cache_clear()
 
 
@@ -184,7 +191,7 @@ def test_chunks_are_found_and_none_is_computed_again(chunks):
         windy_corridor.task(3, 0.2, corridor=1), [pastmaster.solve(tasks[i]).policy for i in kept.representatives],
         episodes=40, bounds=bounds, rng=np.random.default_rng(3), trials=2, save=chunks, **pastmaster.RECOMMENDED,
     )  # fmt: skip
-    assert run.returns.tolist() == expected["returns"]
+    assert run.returns.shape == np.shape(expected["returns"])
     run = pastmaster.transfer(
         "pastmaster/WindyCorridor-v0", [], episodes=5, gamma=0.9, bounds=bounds, rng=np.random.default_rng(3),
         selector="exp3-transfer", learner=pastmaster.QLearning(), save=chunks,
@@ -199,12 +206,18 @@ def test_chunks_are_found_and_none_is_computed_again(chunks):
 @pytest.mark.parametrize("case", EXPECTED["selectors"], ids=lambda case: case["class"])
 def test_a_selector_goes_on_as_it_would_have_gone_on(case):
     selector = getattr(pastmaster, case["class"]).from_dict(case["state"])
+    told, pending = selector.n_told, [episode.arm for episode in selector.open]
     arms = []
     for t in range(40):
         episode = selector.open[0] if selector.open else selector.ask()
         arms.append(episode.arm)
         selector.tell(episode, 0.1 * episode.arm + 0.01 * (t % 5))
-    assert arms == case["arms"]
+    if case["class"] == "RegretBalancing":  # another algorithm since: it goes on with the counts and payoffs of then
+        assert arms[: len(pending)] == pending
+        assert selector.n_told == told + 40
+        assert type(selector).from_dict(selector.to_dict()).ask() == selector.ask()
+    else:
+        assert arms == case["arms"]
 
 
 def test_a_later_release_has_chunks_of_its_own():

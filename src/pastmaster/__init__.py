@@ -49,9 +49,16 @@ if TYPE_CHECKING:
     from pastmaster.repository import Repository as Repository
     from pastmaster.reuse import (
         RECOMMENDED as RECOMMENDED,
+        UCB1 as UCB1,
+        BayesianPolicyReuse as BayesianPolicyReuse,
         Episode as Episode,
         Exp3Transfer as Exp3Transfer,
+        Experience as Experience,
         FixedPolicy as FixedPolicy,
+        Informed as Informed,
+        LatentThompson as LatentThompson,
+        LatentUCB as LatentUCB,
+        PolicyAdvice as PolicyAdvice,
         ProbabilisticPolicyReuse as ProbabilisticPolicyReuse,
         QLearning as QLearning,
         RegretBalancing as RegretBalancing,
@@ -72,6 +79,7 @@ if TYPE_CHECKING:
         model_difference as model_difference,
         policy_distance as policy_distance,
         return_bounds as return_bounds,
+        return_spread as return_spread,
     )
 
 __version__ = "0.1.0"
@@ -84,11 +92,12 @@ _PLACES = {
     "estimation": "CrossValueEstimate estimate_cross_values",
     "policies": "load_sb3",
     "repository": "Repository",
-    "reuse": "RECOMMENDED Episode Exp3Transfer FixedPolicy ProbabilisticPolicyReuse QLearning RegretBalancing "
-    "RegretGuarantee SB3Learning TransferRun TsallisINF decay plot_curves transfer",
+    "reuse": "RECOMMENDED UCB1 BayesianPolicyReuse Episode Exp3Transfer Experience FixedPolicy Informed LatentThompson "
+    "LatentUCB PolicyAdvice ProbabilisticPolicyReuse QLearning RegretBalancing RegretGuarantee SB3Learning TransferRun "
+    "TsallisINF decay plot_curves transfer",
     "solving": "Solution solve",
     "tasks": "GymTask TabularEnv TabularMDP",
-    "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds",
+    "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")

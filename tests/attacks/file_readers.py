@@ -25,6 +25,7 @@ from mutations import zipped
 from pastmaster import (
     DamagedError,
     Exp3Transfer,
+    Informed,
     InvalidInputError,
     PastmasterError,
     ProbabilisticPolicyReuse,
@@ -183,8 +184,10 @@ def _read_statistics(folder: Path, name: str, content: bytes) -> None:
 
 def _selector(kind: type[Any], generator: str) -> Any:
     settings = {"temperature_step": 0.1} if kind is ProbabilisticPolicyReuse else {"check_every": 5}
-    if kind not in (RegretBalancing, ProbabilisticPolicyReuse):
+    if kind not in (RegretBalancing, Informed, ProbabilisticPolicyReuse):
         settings["elimination"] = "anytime"
+    if kind is Informed:
+        settings["experience"] = np.random.default_rng(0).uniform(-1.0, 2.0, (4, 3))
     rng = np.random.Generator(getattr(np.random, generator)(0))
     made = kind(3, 100, bounds=(-1.0, 2.0), rng=rng, **settings)
     opened = [made.ask() for _ in range(20)]
@@ -193,7 +196,7 @@ def _selector(kind: type[Any], generator: str) -> Any:
     return made
 
 
-KINDS = {kind.name: kind for kind in (Exp3Transfer, TsallisINF, RegretBalancing, ProbabilisticPolicyReuse)}
+KINDS = {kind.name: kind for kind in (Exp3Transfer, TsallisINF, RegretBalancing, Informed, ProbabilisticPolicyReuse)}
 
 
 def _selectors(folder: Path) -> dict[str, bytes]:

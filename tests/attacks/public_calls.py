@@ -220,7 +220,8 @@ def world() -> World:
 
 
 def _selector(of: type[Any], **more: Any) -> Any:
-    return of(2, 50, bounds=(0.0, 1.0), rng=0, **more)
+    known = {"experience": [[0.9, 0.1], [0.2, 0.8]]} if of.informed else {}
+    return of(2, 50, bounds=(0.0, 1.0), rng=0, **known, **more)
 
 
 def _asked(of: type[Any]) -> tuple[Any, Any]:
@@ -228,11 +229,19 @@ def _asked(of: type[Any]) -> tuple[Any, Any]:
     return selector, selector.ask()
 
 
-SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.ProbabilisticPolicyReuse)
+RIVALS = (pm.BayesianPolicyReuse, pm.LatentUCB, pm.LatentThompson, pm.PolicyAdvice, pm.UCB1)
+SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.Informed, pm.ProbabilisticPolicyReuse, *RIVALS)
+KNOWN = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.4]]
 OWN_ARGUMENTS: dict[type[Any], dict[str, Any]] = {
     pm.Exp3Transfer: {"beta": 0.1, "elimination": "paper", "delta": 0.1, "check_every": 5, "clip": False},
     pm.TsallisINF: {"estimator": "reduced-variance", "elimination": "none", "delta": 0.1, "check_every": 5},
-    pm.RegretBalancing: {"kappa": 0.25, "floor": 0.3, "delta": 0.1, "check_every": 5, "clip": False},
+    pm.RegretBalancing: {"kappa": 0.25, "preference": 20.0, "delta": 0.1, "check_every": 5, "clip": False},
+    pm.Informed: {"experience": KNOWN, "kappa": 0.25, "preference": 20.0, "delta": 0.1},
+    pm.BayesianPolicyReuse: {"experience": KNOWN, "explore": "thompson", "noise": 0.1, "improvement": 0.1},
+    pm.LatentUCB: {"experience": KNOWN, "noise": 0.1, "deviation": 0.0, "clip": False},
+    pm.LatentThompson: {"experience": KNOWN, "noise": 0.1, "clip": False},
+    pm.PolicyAdvice: {"delta": 0.1, "span_guess": "log", "clip": False},
+    pm.UCB1: {"clip": False},
     pm.ProbabilisticPolicyReuse: {"psi": 1.0, "upsilon": 0.95, "temperature": 0.0, "temperature_step": 0.05},
 }
 
@@ -256,7 +265,8 @@ def _of_selectors() -> Iterator[tuple[str, Recipe]]:
             return selector
 
         def tell_of(one: Any = one) -> dict[str, Any]:
-            return {"episode": _asked(one)[1], "value": 0.5, "likelihood": [1.0, 1.0, 1.0]}
+            shared = {} if one in RIVALS else {"likelihood": [1.0, 1.0, 1.0]}
+            return {"episode": _asked(one)[1], "value": 0.5} | shared
 
         def cancel(one: Any = one, **arguments: Any) -> Any:
             selector, _ = _asked(one)
@@ -459,6 +469,12 @@ def _of_values() -> Iterator[tuple[str, Recipe]]:
     yield "Solution.act", Recipe(lambda **given: world().solution.act(**given), lambda: {"observations": [0, 2]})
     yield "Solution.to_frame", Recipe(lambda: world().solution.to_frame())
     yield "evaluate", Recipe(pm.evaluate, lambda: {"task": world().random, "policy": mixed.copy()})
+    yield (
+        "return_spread",
+        Recipe(
+            pm.return_spread, lambda: {"tasks": [world().random, world().mdp], "policies": [[0, 1, 0], mixed.copy()]}
+        ),
+    )
     yield "evaluate, actions", Recipe(pm.evaluate, lambda: {"task": world().mdp, "policy": [0, 1, 0]})
     yield (
         "cross_values",
@@ -546,6 +562,13 @@ def _of_reuse() -> Iterator[tuple[str, Recipe]]:
 
     work = frozenset({"episodes", "trials"})
     yield "transfer", Recipe(pm.transfer, given, work)
+    known = {"values": [[0.9, 0.1], [0.2, 0.8]], "errors": [[0.1, 0.1], [0.0, 0.2]], "spread": [[0.0, 0.5], [0.1, 0.3]]}
+    yield "Experience", Recipe(pm.Experience, lambda: known | {"best": [1.0, 0.9], "sources": ["left", "right"]})
+    yield "Experience.to_dict", Recipe(lambda: pm.Experience(**known).to_dict())
+    yield (
+        "transfer, experience",
+        Recipe(pm.transfer, lambda: given(selector=None, experience=pm.Experience(**known)), work),
+    )
     yield (
         "transfer, environment",
         Recipe(
@@ -821,6 +844,7 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
         yield f"Repository.{method}", Recipe(on(method), lambda: {"number": 1})
     yield "Repository.policy", Recipe(on("policy"), lambda: {"number": world().own_policy})
     yield "Repository.policy_records", Recipe(on("policy_records"), lambda: {"numbers": [world().own_policy]})
+    yield "Repository.experience", Recipe(on("experience"), lambda: {"policies": [world().own_policy]})
     yield (
         "Repository.cluster",
         Recipe(

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import faults
@@ -16,10 +17,11 @@ from attempts import Tally
 from faults import acknowledge, acknowledged, repetitions, small_task
 
 from pastmaster import Repository
-from pastmaster.reuse import Exp3Transfer, RegretBalancing, TsallisINF
+from pastmaster.reuse import Exp3Transfer, Informed, RegretBalancing, TsallisINF
 
 pytestmark = pytest.mark.repeated
 SELECTORS = {"exp3-transfer": Exp3Transfer, "tsallis-inf": TsallisINF, "regret-balancing": RegretBalancing}
+SELECTORS |= {"informed": partial(Informed, experience=np.random.default_rng(5).random((30, 5)))}
 ROOM = 24 * 2**20  # bytes by which memory may grow: the allocator's own, not ours
 
 
@@ -62,7 +64,7 @@ def test_a_million_episodes_take_no_more_memory(
     name: str, tmp_path: Path, attempts: Callable[[str, str], Tally]
 ) -> None:
     times, log = repetitions(1_000_000, 20_000), tmp_path / "log"
-    tally = attempts("ask and tell, three selectors", "flat memory, descriptors, threads")
+    tally = attempts("ask and tell, four selectors", "flat memory, descriptors, threads")
     faults.finish(faults.start(ask_and_tell, name, times, log))
     said = " ".join(acknowledged(log)[0])
     tally.survived(times) if said == "nothing" else tally.failed(f"{name} grew by {said}")

@@ -25,9 +25,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pastmaster import Repository, cross_values, policy_distance, solve
+from pastmaster import Repository, cross_values, policy_distance, solve, transfer
 from pastmaster.cli import main
 from pastmaster.domains import coloured_grid
+from pastmaster.repository import rows
 
 TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 NEW = coloured_grid.task([0.2, 0.9], size=4)
@@ -353,9 +354,45 @@ def test_a_new_task_is_met_with_what_is_kept(db, tmp_path):
     assert unchanged(db)  # nothing is stored
 
 
-@pytest.mark.parametrize("selector", ["exp3-transfer", "tsallis-inf", "regret-balancing", "ppr"])
+@pytest.mark.parametrize("selector", ["informed", "exp3-transfer", "tsallis-inf", "regret-balancing", "ppr"])
 def test_every_selector_can_be_named(db, selector):
     assert told("transfer", db, *GRID, "--episodes", 20, "--selector", selector)["arms"]
+
+
+def test_by_default_a_new_task_is_met_with_what_is_known_of_the_stored_ones(db, monkeypatch):
+    given = []
+
+    def noted(*arguments, **settings):
+        given.append(settings)
+        return transfer(*arguments, **settings)
+
+    monkeypatch.setattr("pastmaster.reuse.transfer", noted)
+    arguments = ("transfer", db, *GRID, "--episodes", 30)
+    known = told(*arguments)
+    assert known == told(*arguments, "--selector", "informed")
+    told(*arguments, "--selector", "regret-balancing")
+    with Repository(db) as repository:
+        sources, experience = repository.named_sources(), repository.experience()
+        bounds = repository.return_bounds()
+    assert given[0]["experience"].to_dict() == given[1]["experience"].to_dict() == experience.to_dict()
+    assert given[2]["experience"] is None
+    here = transfer(NEW, sources, experience=experience, bounds=bounds, on_violation="widen", episodes=30, rng=0)
+    assert known["totals"] == here.total.tolist()
+    for command in ("transfer", "continual"):
+        assert "informed|regret-balancing" in fine(command, "--help").replace("\n", "")
+
+
+def test_an_agent_is_informed_by_default(tmp_path):
+    def agent(name, *more):
+        found = told("continual", tmp_path / f"{name}.db", "--domain", "coloured-grid", "--count", 4, *AGENT, *more)
+        with Repository(tmp_path / f"{name}.db") as repository:
+            stored = repository.database.read(lambda connection: rows.fetch(connection, "runs"))
+        return found, [row["settings"]["selector"] for row in stored]
+
+    found, selectors = agent("default")
+    assert selectors == ["RegretBalancing", "RegretBalancing", "Informed", "Informed"]
+    assert agent("informed", "--selector", "informed") == (found, selectors)
+    assert set(agent("other", "--selector", "tsallis-inf")[1]) == {"TsallisINF"}
 
 
 def test_an_agent_goes_on_where_it_was(tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 
 import gymnasium as gym
 import matplotlib.image
@@ -25,8 +25,10 @@ from pastmaster import (
     Bounds,
     ContinualRun,
     ContinualTransfer,
+    Experience,
     FixedPolicy,
     GymTask,
+    Informed,
     InvalidInputError,
     QLearning,
     Repository,
@@ -38,6 +40,7 @@ from pastmaster import (
     plot_streams,
     policy_distance,
     return_bounds,
+    return_spread,
     search_clusterings,
     solve,
     transfer,
@@ -128,12 +131,22 @@ class Algorithm4:
             self.n_sources.append(len(sources))
             bounds = self.bounds or (return_bounds(self.known) if sources else return_bounds(task, kind="paper"))
             generator = np.random.default_rng([*self.entropy, position, 0])
-            run = transfer(task, sources, episodes=self.episodes, bounds=bounds, rng=generator, **self.options)
+            how = self.options | self.experience(sources)
+            run = transfer(task, sources, episodes=self.episodes, bounds=bounds, rng=generator, **how)
             self.runs.append(run)
             self.add(task, solve(task).policy if self.model else run.policy)
             if self.which == "clusters" and (position + 1) % self.every == 0:
                 self.cluster(position + 1)
         return self
+
+    def experience(self, sources):
+        """What the sources were worth in the tasks so far, for the selector that asks for it."""
+        if not sources or self.options.get("selector", "informed") != "informed":
+            return {}
+        U = cross_values(self.known, self.policies)
+        best = [U[task, policy] for task, policy in enumerate(self.of_record())]
+        values, spread = cross_values(self.known, sources), return_spread(self.known, sources)
+        return {"experience": Experience(values, spread=spread, best=best)}
 
     def add(self, task, policy):
         if not any(same_task(task, other) for other in self.known):
@@ -779,25 +792,87 @@ def test_a_stream_that_was_begun_without_a_seed_goes_on_without_one(tmp_path):
     assert same_bits(rest.returns, whole.returns)
 
 
-def test_a_stream_that_an_earlier_version_began_keeps_its_selector_and_learner(tmp_path):
-    stream = windy_corridor.family()[:4]
-    given = {"episodes": 20, "recluster_every": 2, "rng": 3}
+BEFORE = {"paper": {"selector": "exp3-transfer", "learner": QLearning()}, "recommended": RECOMMENDED}
+NOTES = {"paper": {}, "recommended": {"defaults": "recommended"}}
+
+
+@pytest.mark.parametrize("noted", BEFORE)
+def test_a_stream_that_an_earlier_version_began_keeps_its_selector_and_learner(tmp_path, noted):
+    stream, given = grids(), FINE | {"rng": 3}
     with Repository(tmp_path / "old.db") as repository:
-        ContinualTransfer(repository, **given, selector="exp3-transfer", learner=QLearning()).run(stream[:3])
+        ContinualTransfer(repository, **given, **BEFORE[noted]).run(stream[:3])
 
         def as_before(connection):
             (row,) = rows.fetch(connection, "streams")
             settings = {key: value for key, value in row["settings"].items() if key not in ("seed", "defaults")}
-            rows.update(connection, "streams", row, settings=settings | {"transfer": {"on_violation": "widen"}})
+            settings["transfer"] = {"on_violation": "widen"}
+            rows.update(connection, "streams", row, settings=settings | NOTES[noted])
 
         repository.database.write(as_before)
         old = ContinualTransfer(repository, **given).run(stream)
     with Repository(tmp_path / "explicit.db") as repository:
-        explicit = ContinualTransfer(repository, **given, selector="exp3-transfer", learner=QLearning()).run(stream)
+        explicit = ContinualTransfer(repository, **given, **BEFORE[noted]).run(stream)
     with Repository(tmp_path / "now.db") as repository:
         now = ContinualTransfer(repository, **given).run(stream)
     assert same_bits(old.returns, explicit.returns)
     assert not same_bits(now.returns, old.returns)
+
+
+# What is known of the tasks before
+
+
+@pytest.mark.parametrize("how", [{}, {"selector": "informed"}, {"selector": Informed}], ids=str)
+def test_sources_are_chosen_by_what_they_were_worth_in_the_tasks_before(repository, how, monkeypatch):
+    given = []
+
+    @wraps(transfer)
+    def noted(*arguments, **settings):
+        given.append((arguments, settings))
+        return transfer(*arguments, **settings)
+
+    monkeypatch.setattr(agent, "transfer", noted)
+    lifelong(repository, **how).run(grids())
+    stored = repository.database.read(lambda connection: rows.fetch(connection, "runs"))
+    assert [row["settings"]["selector"] for row in stored] == 3 * ["RegretBalancing"] + 4 * ["Informed"]
+    for position, ((_, sources), settings) in enumerate(given):
+        known = settings.get("experience")
+        assert (known is None) == (not sources)
+        if known is not None:
+            assert (len(known.values), list(known.sources)) == (position, list(sources))
+            assert same_bits(known.values, cross_values(grids()[:position], list(sources.values())))
+            assert not known.spread.any()  # all of it is deterministic
+            assert known.errors is None
+
+
+@pytest.mark.parametrize("selector", ["exp3-transfer", "regret-balancing", TsallisINF, partial(TsallisINF, clip=True)])
+def test_a_selector_that_is_asked_for_and_knows_nothing_is_told_nothing(repository, selector):
+    run = lifelong(repository, selector=selector).run(grids(4))
+    assert run.n_sources.tolist() == [0, 0, 0, 2]
+    stored = repository.database.read(lambda connection: rows.fetch(connection, "runs"))
+    assert "Informed" not in [row["settings"]["selector"] for row in stored]
+
+
+def test_an_agent_takes_no_experience_of_another(repository):
+    with pytest.raises(InvalidInputError, match="ContinualTransfer: experience is no option here"):
+        lifelong(repository, experience=[[1.0, 2.0]])
+
+
+def test_without_models_experience_is_what_the_episodes_told(repository):
+    lifelong(repository, **BLACK_BOX, learner=QLearning()).run(LAKES)
+    known = repository.experience()
+    assert known.values.shape == known.errors.shape == known.spread.shape == (4, 1)
+    stored = repository.database.read(lambda connection: rows.fetch(connection, "runs"))
+    assert stored[-1]["settings"]["selector"] == "Informed"
+
+
+def test_from_the_first_episodes_on_it_earns_more_than_one_that_knows_nothing(tmp_path):
+    stream = windy_corridor.family()[::4]
+    earned = {}
+    for selector in ("informed", "exp3-transfer"):
+        with Repository(tmp_path / f"{selector}.db") as repository:
+            options = {"episodes": 30, "recluster_every": 5, "rng": 0, "clustering": QUICK, "selector": selector}
+            earned[selector] = ContinualTransfer(repository, **options).run(stream).mean_returns[10:].mean()
+    assert earned["informed"] > 1.5 * earned["exp3-transfer"]
 
 
 def test_the_agent_clusters_by_the_papers_distance_unless_told_otherwise(tmp_path):

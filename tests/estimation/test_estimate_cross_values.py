@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 
-from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds, solve
+from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds, return_spread, solve
 from pastmaster.domains import coloured_grid
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import runner
@@ -77,6 +77,27 @@ def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
     assert high - low <= found.gap() <= high
     assert found.episodes.sum() <= 3000
     assert found.stopped == "budget"
+
+
+def test_standard_errors_and_spreads_are_those_of_the_returns_and_one_pooled_square(world, rng):
+    tasks, policies, _ = world
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=36 * 50)
+    squares = np.array(
+        [[((r := found.returns.of(i, j)) - r.mean()) @ (r - r.mean()) for j in range(6)] for i in range(6)]
+    )
+    pooled = squares.sum() / (found.episodes - 1).sum()
+    assert np.allclose(found.spread, np.sqrt((squares + pooled) / found.episodes))
+    assert np.allclose(found.standard_error, found.spread / np.sqrt(found.episodes))
+    exact = return_spread(tasks, policies)
+    assert np.abs(found.spread / exact - 1).mean() < 0.3
+    assert np.abs(found.spread / exact.mean(axis=0)[::-1] - 1).mean() > np.abs(found.spread / exact - 1).mean()
+
+
+def test_where_all_episodes_are_the_same_there_is_no_error(rng):
+    tasks = coloured_grid.family([[1, 0], [0, 1]], size=3)
+    found = estimate_cross_values(tasks, [solve(task).policy for task in tasks], rng=rng, budget=4)
+    assert not found.spread.any()
+    assert not found.standard_error.any()
 
 
 def test_a_precision_that_is_reached_ends_it(world, rng):

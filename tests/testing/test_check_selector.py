@@ -7,10 +7,25 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pastmaster import Episode, Exp3Transfer, InvalidInputError, ProbabilisticPolicyReuse, RegretBalancing, TsallisINF
+from pastmaster import (
+    Episode,
+    Exp3Transfer,
+    Informed,
+    InvalidInputError,
+    ProbabilisticPolicyReuse,
+    RegretBalancing,
+    TsallisINF,
+)
 from pastmaster.errors import ContractError, PastmasterError
 from pastmaster.reuse import _layout as layout
 from pastmaster.testing import check_selector
+
+
+def informed(n_sources, episodes, **settings):
+    """With experience of five tasks, in the units of ``check_selector``'s bounds."""
+    experience = np.random.default_rng(n_sources).uniform(-2.0, 6.0, (5, n_sources))
+    return Informed(n_sources, episodes, experience=experience, **settings)
+
 
 OURS = {
     "exp3": Exp3Transfer,
@@ -19,7 +34,9 @@ OURS = {
     "tsallis": TsallisINF,
     "tsallis, weights alone": partial(TsallisINF, estimator="importance-weighted", elimination="paper"),
     "balancing": RegretBalancing,
-    "balancing, eager": partial(RegretBalancing, kappa=0.0, floor=1.0, check_every=1),
+    "balancing, eager": partial(RegretBalancing, kappa=0.0, preference=1.0, check_every=1),
+    "informed": informed,
+    "informed, eager": partial(informed, kappa=2.0, preference=1.5, delta=1.0, check_every=1),
     "policy reuse": ProbabilisticPolicyReuse,
 }
 

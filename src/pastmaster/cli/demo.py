@@ -17,17 +17,18 @@ from pastmaster.cli import options, printing
 @options.seed_option("Another family of tasks.")
 @options.quiet_option("Print only where the picture is.")
 def demo(out: Path, seed: int, quiet: bool) -> None:
-    """The whole story: solved tasks, the policies worth keeping, a new task met with and without them."""
-    from pastmaster.cli.story import run
+    """The whole story: solved tasks, the policies worth keeping, and the first hundred episodes of new tasks."""
+    from pastmaster.cli.story import TOLD, run
 
     try:
         story = run(out, nullcontext if quiet else _timed, seed)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from None
     if not quiet:
-        printing.say("", *story.heading.splitlines(), "", f"{'':<55}{'mean return':>12}{'score, %':>10}")
-        for name, mean, percent in story.table:
-            printing.say(f"{name:<55}{mean:12.2f}{percent:10.1f}")
+        printing.say("", *story.heading.splitlines(), "")
+        printing.say(f"{'score, %, in the first ... episodes':<55}" + "".join(f"{told:8}" for told in TOLD))
+        for name, scores in story.table:
+            printing.say(f"{name:<55}" + "".join(f"{score:8.1f}" for score in scores))
         printing.say("score: 100 (mean return - worst) / (optimal - worst)", "")
     printing.say(f"picture: {story.picture}")
 

@@ -216,7 +216,9 @@ def _selectors() -> Sequence[str]:
 
 LEARNERS = ("q-learning", "dqn", "sac", "td3", "ddpg")
 _SELECTOR = click.option(
-    "--selector", type=LazyChoice(_selectors), help="How arms are chosen.  [default: the recommended one]"
+    "--selector",
+    type=LazyChoice(_selectors),
+    help="How arms are chosen.  [default: informed, by what they were worth in the stored tasks]",
 )
 _LEARNER = click.option(
     "--learner", type=click.Choice(LEARNERS), help="Who learns the task.  [default: the one that fits its actions]"

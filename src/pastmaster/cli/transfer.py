@@ -41,12 +41,14 @@ def transfer(
 ) -> None:  # fmt: skip
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
+    What the kept policies were worth in every stored task tells, after a few episodes, which of them fits.
+
     \b
     pastmaster transfer tasks.db --domain surveillance --count 1
     pastmaster transfer db --gym FrozenLake-v1 --kwargs '{"map_name": "4x4"}'
     pastmaster transfer arms.db --gym Arm-v0 --import arms --learner td3
     """
-    from pastmaster.reuse import transfer as run_transfer
+    from pastmaster.reuse import SELECTORS, transfer as run_transfer
     from pastmaster.tasks import TabularMDP
 
     tasks = named.read()
@@ -59,8 +61,10 @@ def transfer(
         if not sources:
             raise RepositoryError(f"{repository.place} keeps no policies yet: `pastmaster repo cluster` chooses them")
         declared = bounds or _bounds(repository)
+        informed = selector is None or SELECTORS[selector].informed
+        experience = repository.experience([policy.id for policy in kept]) if informed else None
     run = run_transfer(
-        task, sources, bounds=declared, rng=seed, on_violation="widen", n_jobs=jobs,
+        task, sources, bounds=declared, experience=experience, rng=seed, on_violation="widen", n_jobs=jobs,
         progress=printing.bars_wanted(quiet), **amounts, **options.arm_settings(selector, learner, task),
     )  # fmt: skip
     added, modelled = None, isinstance(task, TabularMDP)

@@ -1,8 +1,9 @@
 """Continual-Transfer, the paper's Algorithm 4.
 
-For each task of a stream: run T episodes of ``transfer`` with the current source policies; store the task with its
-policy, solved exactly where the model is known, else the one that was learned; after every J tasks cluster all stored
-tasks, and take the representatives' policies as sources from then on.
+For each task of a stream: run T episodes of ``transfer`` with the current source policies, and with what these were
+worth in the tasks before; store the task with its policy, solved exactly where the model is known, else the one that
+was learned; after every J tasks cluster all stored tasks, and take the representatives' policies as sources from then
+on.
 
 All random numbers of task h come from a generator made of the stream's entropy and h alone, and a task is committed
 together with its run. So an agent that was killed continues with the task it was at, and ends with the same bits.
@@ -11,6 +12,7 @@ together with its run. So an agent that was killed continues with the task it wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from inspect import signature
 from itertools import chain, islice
 from typing import Any
@@ -27,18 +29,22 @@ from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.names import distinct_names
 from pastmaster.repository.streams import Sources
-from pastmaster.reuse import QLearning, transfer
+from pastmaster.reuse import RECOMMENDED, SELECTORS, QLearning, transfer
+from pastmaster.reuse.selector import Selector
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 from pastmaster.values.given import not_a_task, several_tasks
 
-RECORDED_DEFAULTS = "recommended"  # of selector and learner: noted when a stream is begun
-FORMER_DEFAULTS: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
-"""The selector and the learner of a stream that an earlier version began."""
+DEFAULTS = "informed"  # of selector and learner: noted when a stream is begun
+FORMER_DEFAULTS: dict[str | None, dict[str, Any]] = {
+    "recommended": {"selector": RECOMMENDED["selector"]},
+    None: {"selector": "exp3-transfer", "learner": QLearning()},
+}
+"""The selector and the learner of streams that earlier versions began, by what they noted."""
 BOUNDS_REMEDY = "pass bounds=(lower, upper) (--bounds), or tell the rewards of a step: GymTask(..., reward_range=)"
-OWN_OPTIONS = {"task", "sources", "episodes", "rng", "bounds", "trials", "gamma", "horizon", "progress"}
+OWN_OPTIONS = {"task", "sources", "experience", "episodes", "rng", "bounds", "trials", "gamma", "horizon", "progress"}
 
 
 class ContinualTransfer:
@@ -74,6 +80,8 @@ class ContinualTransfer:
         Called with every ``TaskDone`` and ``Reclustered`` event, after it is committed.
     **transfer_options
         Arguments for ``transfer``: ``selector``, ``learner``, ``share``, ``on_violation`` ("widen" by default) ...
+        The default selector, "informed", knows what the sources were worth in every stored task
+        (``Repository.experience``); another one is used without that.
 
     Examples
     --------
@@ -165,12 +173,11 @@ class ContinualTransfer:
     def _stored(self) -> Stream:
         """The stream, found or begun; without an ``rng`` it continues with the entropy it was begun with."""
         drawn = {"entropy": self._entropy}
-        fresh = drawn | {"seed": self.seed, "defaults": RECORDED_DEFAULTS}
+        fresh = drawn | {"seed": self.seed, "defaults": DEFAULTS}
         stored = self.repository.stream(self.name, self._settings() | (drawn if self._given_rng else {}), fresh)
         if not self._given_rng:
             self._entropy, self.seed = stored.settings["entropy"], stored.settings.get("seed")
-        if stored.settings.get("defaults") != RECORDED_DEFAULTS:
-            self._defaults = FORMER_DEFAULTS
+        self._defaults = FORMER_DEFAULTS.get(stored.settings.get("defaults"), {})
         return stored
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
@@ -178,7 +185,7 @@ class ContinualTransfer:
         sources = stored.sources(self.sources)
         run = transfer(
             task, self._named(sources), episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
-            rng=self._generator(position, 0), **(self._defaults | self.options),
+            rng=self._generator(position, 0), **self._reuse(list(sources)),
         )  # fmt: skip
         solved = self.model and isinstance(task, TabularMDP)
         if not solved and callable(run.policy):
@@ -186,6 +193,15 @@ class ContinualTransfer:
             raise InvalidInputError(f"ContinualTransfer.run: the learner's policy is a function, {wanted}")
         episodes = None if solved else self.evaluation_episodes or DEFAULT_EPISODES
         self._tell(TaskDone.of(stored.commit(position, task, run, source_ids=sources, episodes=episodes)))
+
+    def _reuse(self, sources: list[int]) -> dict[str, Any]:
+        """How ``transfer`` chooses among the policies of these ids: where it can, by what they were worth before."""
+        options = self._defaults | self.options
+        if not takes_experience(options.get("selector")):
+            return options
+        if sources:
+            return options | {"experience": self.repository.experience(sources)}
+        return {name: value for name, value in options.items() if name != "selector"}
 
     def _check_task(self, task: Any, position: int) -> None:
         """Refuse what is no task, or a task of another family."""
@@ -260,3 +276,12 @@ class ContinualTransfer:
     def _tell(self, event: Event) -> None:
         for hook in self.hooks:
             hook(event)
+
+
+def takes_experience(selector: Any) -> bool:
+    """Whether a selector, as ``transfer`` is given it, chooses by what sources were worth in other tasks."""
+    if selector is None:
+        return True
+    made = selector.func if isinstance(selector, partial) else selector
+    made = SELECTORS.get(made) if isinstance(made, str) else made
+    return isinstance(made, type) and issubclass(made, Selector) and made.informed

@@ -45,6 +45,8 @@ class CrossValueEstimate:
     ----------
     mean, low, high, episodes : ndarray
         Each entry's mean return, the ends of its interval, and the episodes used for it [N, M].
+    spread, standard_error : ndarray
+        The standard deviation of one return, and that of the mean, as estimated [N, M].
     confidence : float
         The chance with which each interval holds at the moment of stopping, however that moment was chosen.
     bounds, bounds_from : ndarray, tuple of str
@@ -98,6 +100,16 @@ class CrossValueEstimate:
     def guaranteed(self) -> bool:
         """Whether the intervals rest on bounds that were known before."""
         return "running" not in self.bounds_from
+
+    @property
+    def spread(self) -> FloatArray:
+        """The standard deviation of one return of each entry [N, M], as estimated; 0 where all are the same."""
+        return sealed(self.returns.deviation)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The standard error of ``mean`` [N, M], as estimated."""
+        return sealed(self.returns.deviation / np.sqrt(self.episodes))
 
     @property
     def uncertainty(self) -> float | None:

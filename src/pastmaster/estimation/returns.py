@@ -59,6 +59,20 @@ class Returns:
         means: FloatArray = (np.add.reduceat(flat, first[:-1]) / self.counts.ravel()).reshape(self.counts.shape)
         return means
 
+    @property
+    def deviation(self) -> FloatArray:
+        """The standard deviation of one return of each entry, 0 where its episodes are all the same.
+
+        To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
+        """
+        flat, first = self.flat
+        off = flat - np.repeat(self.mean.ravel(), self.counts.ravel())
+        squares = np.add.reduceat(off * off, first[:-1]).reshape(self.counts.shape)
+        uncertain = ~self.exact
+        pooled = squares.sum() / max(1, (self.counts[uncertain] - 1).sum())
+        deviation: FloatArray = np.where(uncertain, np.sqrt((squares + pooled) / self.counts), 0.0)
+        return deviation
+
     def of(self, i: int, j: int) -> FloatArray:
         """The returns of an entry."""
         flat, first = self.flat

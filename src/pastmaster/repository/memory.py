@@ -12,7 +12,7 @@ from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import records, rows
 from pastmaster.repository.database import Database
-from pastmaster.repository.worth import Valued
+from pastmaster.repository.worth import Valued, Worth
 from pastmaster.tables import shown
 from pastmaster.tasks.tabular import ARRAYS
 
@@ -64,6 +64,8 @@ class Contents:
         """Drop all objects that were read."""
         self.tasks = Memory("tasks", ARRAYS, valued_of)
         self.policies = Memory("policies", ("policy",), records.policy_of)
+        self.worths: dict[tuple[int, int], Worth] = {}  # by the ids of task and policy
+        self.spreads: dict[tuple[int, int], float] = {}  # of one return
 
     def read(self, memory: Memory[Item], numbers: list[int]) -> list[Item]:
         """The objects of these ids; an id that another process has removed is refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -23,10 +24,12 @@ def policy_records(connection: sa.Connection, wanted: Sequence[int] | None = Non
 def distinct_names(policies: Sequence[PolicyRecord]) -> list[str]:
     """What each of these policies is called; its id tells it from others of the same name."""
     names = [policy.name for policy in policies]
-    return [
-        name if names.count(name) == 1 else f"{name} ({policy.id})"
-        for name, policy in zip(names, policies, strict=True)
-    ]
+    while len(set(names)) < len(names):  # "a (1)" may be another policy's name
+        counts = Counter(names)
+        names = [
+            name if counts[name] == 1 else f"{name} ({policy.id})" for name, policy in zip(names, policies, strict=True)
+        ]
+    return names
 
 
 def task_records(connection: sa.Connection, wanted: Sequence[int] | None = None) -> Records[TaskRecord]:

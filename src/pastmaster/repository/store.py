@@ -20,7 +20,7 @@ from pastmaster.checks import file_path, flag, listed, whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.generators import Rng
-from pastmaster.repository import archive, clusterings, names, rows
+from pastmaster.repository import archive, clusterings, known, names, rows
 from pastmaster.repository.addition import Addition, check_family
 from pastmaster.repository.backup import back_up
 from pastmaster.repository.check import Damage, find_damage
@@ -34,7 +34,7 @@ from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, join
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
-from pastmaster.reuse import TransferRun
+from pastmaster.reuse import Experience, TransferRun
 from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import Task
 from pastmaster.values import Bounds, CrossValues
@@ -243,6 +243,44 @@ class Repository:
     def cross_values(self) -> CrossValues:
         """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``."""
         return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
+
+    def experience(self, policies: Sequence[int] | None = None) -> Experience:
+        """What the kept policies were worth in every task, as ``transfer`` takes it beside ``named_sources()``.
+
+        Parameters
+        ----------
+        policies : sequence of int, optional
+            The ids of other stored policies, in the order of the sources; by default those of ``source_ids()``.
+
+        Returns
+        -------
+        Experience
+            Over the tasks in the order of ``tasks()``: values, with their standard errors where they are estimates,
+            the value of each task's policy of record, and the spread of one return, by the model or as estimated.
+
+        Raises
+        ------
+        RepositoryError
+            If there are no tasks, or no policies are kept yet, or an id is none.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository, transfer
+        >>> from pastmaster.domains import windy_corridor
+        >>> *old, new = windy_corridor.family()[::15]
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     ids = [repository.add(task) for task in old]
+        ...     kept = repository.cluster(n_clusters=3, rng=0)
+        ...     known = repository.experience()
+        ...     run = transfer(new, repository.named_sources(), experience=known, episodes=30, rng=0)
+        >>> known, run.selectors[0].name
+        (Experience(6 tasks, 3 sources), 'informed')
+        """
+        caller = "Repository.experience"
+        wanted = None if policies is None else [_id(caller, n) for n in listed(policies, f"{caller}: policies")]
+        with rows.asked_by(caller):
+            return known.experience(self._contents, wanted)
 
     def return_bounds(self) -> Bounds:
         """Bounds on the discounted return of any episode; ``RepositoryError`` if they are not known of all tasks."""

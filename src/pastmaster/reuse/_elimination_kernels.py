@@ -16,27 +16,10 @@ from pastmaster.reuse import _layout as at
 LARGEST_LAMBDA = 0.75
 
 
-@kernel
-def mean_payoff(arms, i):
-    """The mean payoff of an arm's own episodes, 1/2 before the first."""
-    return arms[at.TOTAL, i] / arms[at.COUNT, i] if arms[at.COUNT, i] > 0.0 else 0.5
-
-
 @inlined
 def known(arms, i):
     """Whether a source is in play and episodes of its own were seen."""
     return arms[at.ACTIVE, i] != 0.0 and arms[at.SEEN, i] > 0.0
-
-
-@kernel
-def leading_mean(arms):
-    """The largest mean payoff among the sources in play, 0 before the first; open episodes count as the greatest."""
-    best = 0.0
-    for i in range(arms.shape[1] - 1):
-        n = arms[at.COUNT, i] + arms[at.OPEN, i]
-        if arms[at.ACTIVE, i] != 0.0 and n > 0.0:
-            best = max(best, (arms[at.TOTAL, i] + arms[at.OPEN, i]) / n)
-    return best
 
 
 @inlined

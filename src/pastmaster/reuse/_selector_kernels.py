@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from pastmaster.compiled import inlined, kernel
-from pastmaster.reuse import _elimination_kernels as evidence, _layout as at
+from pastmaster.reuse import _balancing_kernels as balancing, _elimination_kernels as evidence, _layout as at
 
 SHIFT_LIMIT = 40.0  # weights stay below exp(40) relative to their shift
 ROUNDING = 1e-9  # of the bounds' size
@@ -41,9 +41,8 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
     if refused(settings, rule, episode_return):
         return False
     x = payoff(memory, settings, rule, episode_return)
-    t = 0.0 if rule == at.EXP3 else clock(arms, memory, settings)  # which EXP-3 does not need
-    learn(arms, memory, settings, rule, arm, t, x, likelihood)
-    count(arms, rule, arm, x)
+    learn(arms, memory, settings, rule, arm, memory[at.ASKED], x, likelihood)
+    count(arms, memory, settings, rule, arm, x)
     see(arms, settings, arm, x)
     review(arms, memory, settings, rule)
     return True
@@ -51,16 +50,23 @@ def record(arms, memory, settings, arm, episode_return, likelihood):
 
 @kernel
 def ask(arms, memory, settings, u):
-    """``choose`` an arm, which then has an open episode, and the ``clock`` at that ask."""
+    """``choose`` an arm, which then has an open episode, and the number of asks so far."""
     arm = choose(arms, memory, settings, u)
-    t = clock(arms, memory, settings)
-    arms[at.OPEN, arm] += 1.0
-    return arm, t
+    await_return(arms, memory, settings, arm, 1.0)
+    return arm, memory[at.ASKED]
+
+
+@kernel
+def await_return(arms, memory, settings, arm, change):
+    """One more open episode of an arm, or one less."""
+    arms[at.OPEN, arm] += change
+    if settings[at.RULE] == at.BALANCING and arm < arms.shape[1] - 1:
+        memory[at.AWAITED] += change
 
 
 @kernel
 def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, seen):
-    """Learn from an open episode asked for with these probabilities at this ``clock``; returns its payoff.
+    """Learn from an open episode, which was ask number t, with these probabilities; returns its payoff.
 
     It is NaN, and nothing changed, if the return is refused. ``seen``: no other episode is open or waits; otherwise the
     payoffs that can now be seen are still to be passed to ``catch_up``.
@@ -71,10 +77,10 @@ def take(arms, memory, settings, arm, t, chances, episode_return, likelihood, se
     x = payoff(memory, settings, rule, episode_return)
     for i in range(len(chances)):
         arms[at.PROBABILITY, i] = chances[i]
-    arms[at.OPEN, arm] -= 1.0
+    await_return(arms, memory, settings, arm, -1.0)
     if rule != at.EXP3 or arms[at.ACTIVE, arm] != 0.0 or len(likelihood) > 0:  # or it was dropped since its ask
         learn(arms, memory, settings, rule, arm, t, x, likelihood)
-    count(arms, rule, arm, x)
+    count(arms, memory, settings, rule, arm, x)
     if seen:
         see(arms, settings, arm, x)
         review(arms, memory, settings, rule)
@@ -127,13 +133,15 @@ def learn(arms, memory, settings, rule, arm, t, x, likelihood):
 
 
 @inlined
-def count(arms, rule, arm, x):
+def count(arms, memory, settings, rule, arm, x):
     """Count a payoff that was told."""
     if rule == at.POLICY_REUSE:
         n = arms[at.COUNT, arm]
         arms[at.MEAN_RETURN, arm] = (arms[at.MEAN_RETURN, arm] * n + x) / (n + 1.0)
     arms[at.COUNT, arm] += 1.0
     arms[at.TOTAL, arm] += x
+    if rule == at.BALANCING:
+        balancing.compare_accounts(arms, memory, settings)
 
 
 @inlined
@@ -157,24 +165,15 @@ def review(arms, memory, settings, rule):
 
 
 @kernel
-def clock(arms, memory, settings):
-    """The t of the learning rate, just after an ask: the episodes asked for, or of regret balancing the sources' + 1.
-
-    Open episodes count: rates fall with what was asked, not with what is known.
-    """
-    return sources_asked(arms) + 1.0 if settings[at.RULE] == at.BALANCING else memory[at.ASKED]
-
-
-@kernel
 def weigh(arms, memory, settings):
     """Write the probability of each arm."""
     rule = settings[at.RULE]
     if rule == at.EXP3:
         weigh_exp3(arms, settings[at.BETA])
     elif rule == at.TSALLIS:
-        weigh_tsallis(arms, memory, memory[at.ASKED] + 1.0, settings[at.REDUCED_VARIANCE] != 0.0, arms.shape[1])
+        weigh_tsallis(arms, memory, memory[at.ASKED] + 1.0, settings[at.REDUCED_VARIANCE] != 0.0)
     elif rule == at.BALANCING:
-        weigh_balancing(arms, memory, settings)
+        balancing.weigh_balancing(arms, memory, settings)
     else:
         weigh_softmax(arms, settings[at.TEMPERATURE] + settings[at.TEMPERATURE_STEP] * memory[at.ASKED])
 
@@ -188,7 +187,7 @@ def credit(arms, memory, settings, arm, t, x, likelihood):
     elif rule == at.TSALLIS:
         credit_tsallis(arms, t, settings[at.REDUCED_VARIANCE] != 0.0, arm, x, likelihood)
     elif rule == at.BALANCING:
-        credit_balancing(arms, t, arm, x, likelihood)
+        balancing.credit_balancing(arms, memory, settings, arm, x)
 
 
 # EXP-3
@@ -245,7 +244,7 @@ def weights_fit(arms, memory):
     return True
 
 
-# Tsallis-INF, and regret balancing, which has it choose among the sources
+# Tsallis-INF
 
 
 @kernel
@@ -255,13 +254,13 @@ def tsallis_rate(t, reduced):
 
 
 @kernel
-def weigh_tsallis(arms, memory, t, reduced, n_arms):
-    """p_i = 4 (eta_t (L_i - x))^-2 over the first ``n_arms`` arms, x such that they sum to 1.
+def weigh_tsallis(arms, memory, t, reduced):
+    """p_i = 4 (eta_t (L_i - x))^-2, x such that they sum to 1.
 
     The sum f(x) - 1 is increasing and convex below the smallest L, and x lies left of min L - 2 / eta, where the best
     arm alone has weight 1. So a Newton step from anywhere lands right of x or on it, and from there on they only fall.
     """
-    eta = tsallis_rate(t, reduced)
+    n_arms, eta = arms.shape[1], tsallis_rate(t, reduced)
     least = np.inf
     for i in range(n_arms):
         if arms[at.ACTIVE, i] != 0.0:
@@ -296,51 +295,6 @@ def credit_tsallis(arms, t, reduced, arm, x, likelihood):
     chance = shared_chance(arms, likelihood, n_arms) if len(likelihood) else arms[at.PROBABILITY, arm]
     for i in range(n_arms):
         base = 0.5 if reduced and arms[at.PROBABILITY, i] >= eta * eta else 0.0
-        share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
-        arms[at.LOSS, i] += (1.0 - x - base) * share / chance + base
-
-
-@kernel
-def sources_asked(arms):
-    """The sources' episodes, open ones too."""
-    total = 0.0
-    for i in range(arms.shape[1] - 1):
-        total += arms[at.COUNT, i] + arms[at.OPEN, i]
-    return total
-
-
-@kernel
-def weigh_balancing(arms, memory, settings):
-    """All to the learner while it has lost little to the best source, else Tsallis-INF among the sources.
-
-    Open episodes are taken to earn the least return if they are the learner's, and the greatest if they are a source's.
-    """
-    c = arms.shape[1] - 1
-    t = memory[at.ASKED] + 1.0
-    others = sources_asked(arms)
-    owed = others < settings[at.FLOOR] * math.pow(c * t * t, 1.0 / 3.0)
-    best = evidence.leading_mean(arms)
-    shortfall = (arms[at.COUNT, c] + arms[at.OPEN, c]) * best - arms[at.TOTAL, c]
-    learner = c == 0 or (not owed and shortfall <= settings[at.KAPPA] * math.sqrt(t))
-    if learner:
-        for i in range(c):
-            arms[at.PROBABILITY, i] = 0.0
-    else:
-        weigh_tsallis(arms, memory, others + 1.0, True, c)
-    arms[at.PROBABILITY, c] = 1.0 if learner else 0.0
-
-
-@inlined
-def credit_balancing(arms, t, arm, x, likelihood):
-    """As ``credit_tsallis`` among the sources; b is the mean loss of a source's own episodes where p >= 4 v eta^2."""
-    c = arms.shape[1] - 1
-    if arm == c:  # the learner has an account of its own
-        return
-    eta = tsallis_rate(t, True)
-    chance = shared_chance(arms, likelihood, c) if len(likelihood) else arms[at.PROBABILITY, arm]
-    for i in range(c):
-        gate = min(1.0, 4.0 * evidence.payoff_variance(arms, i))
-        base = 1.0 - evidence.mean_payoff(arms, i) if arms[at.PROBABILITY, i] >= gate * eta * eta else 0.0
         share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
         arms[at.LOSS, i] += (1.0 - x - base) * share / chance + base
 

@@ -27,6 +27,7 @@ def misfit(arms: FloatArray, memory: FloatArray, settings: FloatArray, asked: As
         _episodes(arms, memory, settings, asked),
         _payoffs(arms, settings),
         _weights(arms, memory, settings, asked),
+        _accounts(arms, memory) if settings[at.RULE] == at.BALANCING else iter(()),
     )
     return next((words for group in checks for fits, words in group if not fits), None)
 
@@ -90,6 +91,30 @@ def _weights(
     chances = weighed[at.PROBABILITY]
     good = (chances >= 0.0).all() and abs(chances.sum() - 1.0) < 1e-9 and not chances[arms[at.ACTIVE] == 0.0].any()
     yield bool(good), "the probabilities of arms in play do not sum to 1"
+
+
+def _accounts(arms: FloatArray, memory: FloatArray) -> Iterator[tuple[bool, str]]:
+    """What regret balancing keeps of the sources and of the learner."""
+    counts, totals, opened = (arms[row, :-1] for row in (at.COUNT, at.TOTAL, at.OPEN))
+    told, learner = memory[at.EPISODE], arms[at.COUNT, -1]
+    yield memory[at.RUNS] == counts.sum() and memory[at.AWAITED] == opened.sum(), "the sources' episodes are others"
+    yield abs(memory[at.EARNED] - totals.sum()) <= ROUNDED * (counts.sum() + 1.0), "the sources' payoffs are others"
+    repeats = np.maximum(counts - 1.0, 0.0).sum()
+    yield memory[at.REPEATS] == repeats and -ROUNDED <= memory[at.SQUARES] <= repeats + ROUNDED, "the noise is no noise"
+    yield 0.0 < memory[at.NOISE] <= 1e12, "the noise is out of bounds"
+    rates = memory[at.RATE : at.RATE + 2]
+    yield bool((np.isin(rates, 2.0 ** np.arange(60))).all()), "a coefficient is no power of 2"
+    yield _are_whole(memory[[at.ARM]], 0.0, max(arms.shape[1] - 2.0, 0.0)), "the arm chosen is none of the sources"
+    yield _are_whole(memory[[at.DECIDE_AT]], 0.0, told + told / 2.0 + 2.0), "the next choice is at no episode it can be"
+    yield _are_whole(memory[[at.GUARD]], 0.0, memory[at.ASKED]), "the guard's episodes are no count"
+    yield bool(np.isin(memory[[at.SEARCHING, at.REPAYING]], (0.0, 1.0)).all()), "a mark is neither 0 nor 1"
+    known = memory[[at.LEADING, at.POTENTIAL, at.HOPE, at.SURE]]
+    yield bool((np.abs(known) <= 1e12).all()), "what the arms are worth is out of bounds"
+    mark, before = memory[at.MARK], memory[at.BEFORE]
+    yield mark == (2.0 ** np.floor(np.log2(learner)) if learner > 0.0 else 0.0), "the learner's progress is not its own"
+    yield before == (np.floor(mark / 2.0)), "the learner's progress is not its own"
+    earned = memory[[at.BEFORE + 1, at.MARK + 1]]
+    yield _are_within(earned, np.array([before, mark])), "the learner's payoffs are out of bounds"
 
 
 def _are_whole(values: FloatArray, lowest: float, highest: float) -> bool:

@@ -41,3 +41,28 @@ def with_open_episodes(caller: str, state: Mapping[str, Any], n_sources: int) ->
         opened.append([int(told), arm, float(time), None, former[at.PROBABILITY].tolist()])
     memory[at.ASKED] = told + len(opened)
     return {**state, "arms": arms.tolist(), "memory": memory.tolist(), "open": opened, "most_open": 1}
+
+
+def with_accounts(caller: str, state: Mapping[str, Any], fresh: FloatArray) -> list[float]:
+    """The memory of regret balancing, from a state in which it had no model yet: what its counts and payoffs say.
+
+    The learner's progress is taken to have been even.
+    """
+    memory = fresh.copy()
+    former = numbers(caller, "memory", state["memory"], (at.N_MEMORY,))
+    memory[: at.N_MEMORY] = former
+    memory[at.SHIFT] = 0.0
+    arms = numbers(caller, "arms", state["arms"], (at.N_ROWS, np.shape(state["arms"])[-1]))
+    counts, totals = arms[at.COUNT], arms[at.TOTAL]
+    memory[at.RUNS], memory[at.EARNED], memory[at.AWAITED] = (
+        counts[:-1].sum(),
+        totals[:-1].sum(),
+        arms[at.OPEN, :-1].sum(),
+    )
+    memory[at.REPEATS] = np.maximum(counts[:-1] - 1.0, 0.0).sum()
+    memory[at.SQUARES] = min(arms[at.DEVIATION, :-1].sum(), memory[at.REPEATS])
+    if counts[-1] > 0.0:
+        mark = 2.0 ** np.floor(np.log2(counts[-1]))
+        for place, n in ((at.MARK, mark), (at.BEFORE, np.floor(mark / 2.0))):
+            memory[place], memory[place + 1] = n, n * totals[-1] / counts[-1]
+    return [float(number) for number in memory]

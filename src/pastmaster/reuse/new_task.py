@@ -14,6 +14,8 @@ from pastmaster.checks import chosen, flag, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
 from pastmaster.reuse.defaults import RECOMMENDED
+from pastmaster.reuse.experience import as_experience
+from pastmaster.reuse.informed import Informed
 from pastmaster.reuse.problem import Environment, Problem
 from pastmaster.reuse.run import TransferRun
 from pastmaster.reuse.trial import DECLARED, OF_TASK, RUNNING, OnViolation, Plan, run_trial
@@ -31,6 +33,7 @@ def transfer(
     sources: Sequence[Any] | Mapping[str, Any],
     *,
     episodes: int,
+    experience: Any = None,
     rng: Rng = None,
     bounds: tuple[float, float] | Literal["running"] | None = None,
     selector: str | Callable[..., Any] | None = None,
@@ -60,6 +63,9 @@ def transfer(
         Stable-Baselines3 models. Without any, the learner learns alone. Names are shown in prints and pictures.
     episodes, trials : int
         The episodes of a trial, T, and how many independent trials to run.
+    experience : array_like [N, c], Experience, DataFrame or CrossValueEstimate, optional
+        What each source was worth in each of N tasks met before: the columns of the sources in ``cross_values``. With
+        it tens of episodes find the best source where thousands were needed without.
     rng : int, numpy.random.Generator or None
         A seed, or a generator, which is spawned for each trial, then for selector, environment and learner. Without it
         the seed is fresh; ``run.seed`` tells it.
@@ -71,8 +77,10 @@ def transfer(
         are the first bounds; each return outside doubles the span and restarts the selector. What is still proven then
         is in docs/guarantees.md.
     selector : str or callable, optional
-        "regret-balancing" (the default, recommended), "exp3-transfer" (the paper's), "tsallis-inf" or "ppr"; or a class
-        or function that is called as ``selector(n_sources, episodes, bounds=..., rng=...)`` (see ``SelectorProtocol``).
+        "informed" (the default with experience), "regret-balancing" (the default without), "exp3-transfer" (the
+        paper's), "tsallis-inf" or "ppr"; or a class or function that is called as
+        ``selector(n_sources, episodes, bounds=..., rng=...)``, with ``experience=...`` where there is one (see
+        ``SelectorProtocol``).
     learner : QLearning, SB3Learning, FixedPolicy or LearnerSettings, optional
         The settings of the learner. By default Q-learning for Discrete observations and actions, with an exploration
         of 0.1 that halves every 500 episodes at first; for others Stable-Baselines3's DQN (Discrete actions) or SAC
@@ -107,7 +115,7 @@ def transfer(
     >>> from pastmaster import TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
     >>> transfer(task, {"left": [0], "right": [1]}, episodes=500, rng=0)
-    TransferRun(1 x 500 episodes, 2 sources, mean return 0.978, keep right)
+    TransferRun(1 x 500 episodes, 2 sources, mean return 0.994, keep right)
     """
     episodes = whole("transfer", "episodes", episodes, at_least=1)
     trials = whole("transfer", "trials", trials, at_least=1)
@@ -115,10 +123,12 @@ def transfer(
     share, progress = flag("transfer", "share", share), flag("transfer", "progress", progress)
     chosen("transfer", "on_violation", on_violation, get_args(OnViolation))
     problem = Problem(task, sources, learner, gamma, horizon, share)
-    selector = RECOMMENDED["selector"] if selector is None else selector
+    known = None if experience is None else as_experience("transfer", experience, len(problem.sources), problem.names)
+    if selector is None:
+        selector = RECOMMENDED["selector"] if known is None else Informed.name
     declared, bounds_from = _chosen_bounds(problem, bounds)
     shown = progress and trials == 1 and backend in (None, "threads")
-    plan = Plan(problem, selector, declared, bounds_from, episodes, on_violation, shown)
+    plan = Plan(problem, selector, declared, bounds_from, episodes, on_violation, shown, known)
     fresh = plan.make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
     backend = _chosen_backend(plan, fresh, trials, n_jobs, backend)
     folder = None if save is None else parallel.saving_folder("transfer", save)

@@ -1,34 +1,33 @@
-"""Regret balancing: the learner is kept from starving, at a price stated beforehand.
+"""Regret balancing: sources and learner get episodes by what they earn, and neither can starve the other.
 
-A learner judged by its present payoff gets few episodes while it is bad, and stays bad. Here two accounts decide
-instead. With n own episodes of total payoff X, the learner's *shortfall* is n m - X, m the largest mean payoff
-measured among the sources. Episode t goes to the learner while the shortfall is at most kappa sqrt(t), else to the
-sources. While useless sources earn no more than the learner, its shortfall is small and it learns nearly undisturbed;
-against a good source it spends kappa sqrt(T) and then waits.
+A learner judged by its present payoff gets few episodes while it is bad, and stays bad. Here sources and learner have
+an account each, and the one that seems better runs: the learner while it has lost little to the best source, or while
+its progress, extrapolated, repays what it loses. The other one still gets a share that never ends, one episode in
+``preference`` squared, and more as soon as it is shown to earn more (``_balancing_kernels`` has the rule).
 
-Among the sources Tsallis-INF chooses, with a baseline of its own: losses are estimated as (loss - b_i) [i ran] / p_i +
-b_i, b_i the mean loss of source i's own episodes so far where p_i >= 4 v_i eta_t^2, v_i the variance of its payoffs as
-measured (4 v_i at most 1), and 0 elsewhere: otherwise one lucky draw of a source that is seldom drawn would outweigh
-all the evidence. Any b_i known beforehand leaves the estimate unbiased; this one is nearly exact where returns hardly
-vary.
-
-So that no good source is overlooked, the sources are owed floor (c t^2)^(1/3) episodes by then.
-
-While several episodes are open at once, the learner's open ones are taken to earn the least return there is, and those
-of the sources the greatest. So whatever they will earn, the learner does not spend more than that.
+Among the sources a model of their values chooses: what their returns say, with as much noise as there is among returns
+of one source. A source runs if what it may gain in the episodes left is more than what its trial costs
+(``_model_kernels``). Where returns hardly vary, one episode of each source is enough.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from pastmaster.checks import within
+import numpy as np
+
+from pastmaster.checks import attribute, within
 from pastmaster.generators import Rng
-from pastmaster.reuse import _layout as layout
+from pastmaster.reuse import _layout as layout, _model_kernels as kernels
+from pastmaster.reuse.former_state import with_accounts
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
 from pastmaster.tables import counted
+
+QUIET = 1e-6  # the variance of a payoff that returns are taken to have before two of one source differ
 
 
 class RegretBalancing(Selector):
@@ -39,23 +38,29 @@ class RegretBalancing(Selector):
     n_sources : int
         The number of source policies, c. Arm c is the learner.
     episodes : int, optional
-        The number of episodes that ``regret_guarantee`` is about; it changes nothing else.
-    kappa, floor : float
-        After t episodes the learner may be kappa sqrt(t) payoffs behind, and floor (c t^2)^(1/3) episodes are owed to
-        the sources.
+        The number of episodes planned: a trial must pay within them. Without it, as many as there were so far are
+        taken to follow.
+    kappa : float
+        After t episodes the learner may be kappa sqrt(t) payoffs behind, less where little more can be earned.
+    preference : float
+        The one that seems worse still gets one episode in preference squared; 1 at least.
     bounds, delta, check_every, clip, rng
         As for `Exp3Transfer`; elimination is "anytime", and ``delta`` above 0.
 
     Examples
     --------
     >>> from pastmaster import RegretBalancing
-    >>> selector = RegretBalancing(2, bounds=(0, 1), rng=0)
-    >>> selector.probabilities.tolist()  # a source first: the learner is compared with them
-    [0.5, 0.5, 0.0]
+    >>> selector = RegretBalancing(2, 100, bounds=(0, 1), rng=0)
+    >>> for _ in range(100):
+    ...     episode = selector.ask()
+    ...     selector.tell(episode, [0.9, 0.1, 0.5][episode.arm])
+    >>> selector.counts.tolist()
+    [99, 1, 0]
     """
 
     name = "regret-balancing"
     rule = layout.BALANCING
+    n_memory = layout.N_BALANCING
     fixed = MappingProxyType({"elimination": "anytime"})
 
     def __init__(
@@ -65,23 +70,45 @@ class RegretBalancing(Selector):
         *,
         bounds: tuple[float, float],
         kappa: float = 0.25,
-        floor: float = 0.3,
+        preference: float = 20.0,
         delta: float = 0.1,
         check_every: int = 10,
         clip: bool = False,
         rng: Rng = None,
     ) -> None:
-        self.kappa = within(type(self).__name__, "kappa", kappa, 0.0, math.inf)
-        self.floor = within(type(self).__name__, "floor", floor, 0.0, math.inf)
-        within(type(self).__name__, "delta", delta, 1e-300, 1.0)
-        super().__init__(
-            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, kappa=self.kappa, floor=self.floor, delta=delta,
-            check_every=check_every, clip=clip,
+        self._begin(
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, kappa=kappa, preference=preference,
+            delta=delta, check_every=check_every, clip=clip,
         )  # fmt: skip
-        self._settings[[layout.KAPPA, layout.FLOOR]] = self.kappa, self.floor
+
+    def _begin(self, rng: Rng, **arguments: Any) -> None:
+        """Take the settings that this selector shares with the informed one."""
+        name = type(self).__name__
+        self.kappa = within(name, "kappa", arguments["kappa"], 0.0, math.inf)
+        self.preference = within(name, "preference", arguments["preference"], 1.0, 1e6)
+        within(name, "delta", arguments["delta"], 1e-300, 1.0)
+        super().__init__(rng, **arguments | {"kappa": self.kappa, "preference": self.preference})
+        self._settings[[layout.KAPPA, layout.PREFERENCE]] = self.kappa, self.preference
+        self._settings[layout.HORIZON] = self.episodes or 0
+        self._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]] = 1e-6, 0.5, 1.0
+        self._settings[layout.NOISE_BEFORE] = self._memory[layout.NOISE] = QUIET
+        self._memory[[layout.RATE, layout.RATE + 1]] = 1.0
+
+    def _rows(self) -> int:
+        return layout.EXPERIENCE
+
+    @classmethod
+    def _renewed(cls, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Leave out what an earlier version took: a share that was owed to the sources."""
+        return {name: value for name, value in arguments.items() if name != "floor"}
+
+    def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
+        if attribute(state["memory"], "__len__") is not None and len(state["memory"]) == layout.N_MEMORY:
+            state = {**state, "memory": with_accounts(caller, state, self._memory)}
+        super()._fill(caller, state)
 
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
-        """Return the bounds on the two accounts, in words; ``docs/guarantees.md`` has the argument.
+        """Return what is proven of the sources' own episodes and of all, in words; ``docs/guarantees.md`` proves it.
 
         Parameters
         ----------
@@ -89,18 +116,32 @@ class RegretBalancing(Selector):
             The most episodes that are ever open at once; by default as many as there were so far, 1 at least.
         """
         (episodes, at_once), span = self._guaranteed(at_once), self.bounds.span
-        asked = max(episodes, self.n_asked)
-        behind = span * min(1.0, (self.kappa * math.sqrt(asked) + 1.0) / episodes)
-        due = self.floor * (self.n_sources * asked**2) ** (1.0 / 3.0) + 1.0 if self.n_sources else 0.0
-        owed = span * min(1.0, due / episodes)
-        alone = ", if never\n  more than one of its own episodes is open at once" if at_once > 1 else ""
-        told = " and the episodes open then had been told" if at_once > 1 else ""
+        if at_once > 1:
+            return RegretGuarantee(episodes, None, None, None, "Nothing is proven with several episodes open at once.")
+        coefficient = self._sources_coefficient(episodes)
+        of_sources = span * min(1.0, coefficient / math.sqrt(episodes))
+        best, quick, slow = (span * min(1.0, self._loss(r, episodes)) for r in (coefficient, 1.0, 10.0))
         statement = (
-            f"Over {counted(episodes, 'episode')}, per episode:\n"
-            f"  the learner's own episodes earn, together, at most {behind:.4g} less than the best measured mean of a\n"
-            f"  source, as it stood when the learner last ran{told};\n"
-            "  if the learner's shortfall stays within kappa sqrt(t), and it learns from its own episodes only, the\n"
-            f"  mean return is, in expectation, at most {owed:.4g} below that of the same learner run alone{alone}.\n"
-            "No bound against the best source's true value is proven."
+            f"Over {counted(episodes, 'episode')}, with probability at least {max(0.0, 1 - 3 * self.delta):.3g}, the\n"
+            "mean return is\n"
+            f"  in the sources' episodes, were they all of them, at most {of_sources:.4g} below the best source;\n"
+            f"  in all episodes at most {best:.4g} below the best source, if the learner never earns more than it;\n"
+            f"  in all episodes at most {quick:.4g} below any level that no arm exceeds and to which the learner, run\n"
+            f"  alone, loses at most sqrt(n) payoffs in its first n episodes, for all n; {slow:.4g} if 10 sqrt(n).\n"
+            "The last holds if the learner learns from its own episodes only.\n"
+            f"A bound of {span:.4g}, the whole span, says nothing."
         )
-        return RegretGuarantee(episodes, None, None, None, statement)
+        return RegretGuarantee(episodes, None, None, best if self.n_sources else None, statement)
+
+    def _sources_coefficient(self, episodes: int) -> float:
+        """r such that n episodes of the sources lose at most r sqrt(n) payoffs to the best of them."""
+        c, w = max(self.n_sources, 1), self.preference
+        widest = float(kernels.width(episodes * math.sqrt(c), self.delta))
+        return ((8.0 + 23.0 * w) * widest + 4.0 * w) * math.sqrt(c)
+
+    def _loss(self, r: float, episodes: int) -> float:
+        """The loss of a payoff to a level, for each episode, if an account loses at most r sqrt(n) to it."""
+        e, root = max(1.0, 2.0 * r), math.sqrt(episodes)
+        widest, w = kernels.width(episodes, self.delta), self.preference
+        other = (math.sqrt(2.0) * w * e * (1.0 + r + 2.0 * widest) + 2.0 * widest) * root + w * w * e * e + 1.0
+        return float(np.float64(r * root + other) / episodes)

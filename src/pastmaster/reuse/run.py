@@ -76,7 +76,7 @@ class TransferRun:
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
     >>> run = transfer(task, {"old": [1]}, episodes=200, trials=2, rng=0)
     >>> run
-    TransferRun(2 x 200 episodes, 1 source, mean return 0.98, keep old)
+    TransferRun(2 x 200 episodes, 1 source, mean return 1, keep old)
     >>> run.curve(100).mean.shape, run.shares(100).shape, run.recommended_policy.tolist()
     ((2,), (2, 2), [1])
     """

@@ -68,6 +68,8 @@ class Selector(ABC):
 
     name: ClassVar[str]
     rule: ClassVar[int]
+    n_memory: ClassVar[int] = at.N_MEMORY
+    informed: ClassVar[bool] = False  # whether it takes ``experience``
     bounded: ClassVar[bool] = True  # whether returns must lie within bounds
     fixed: ClassVar[Mapping[str, Any]] = {}  # settings that the constructor does not take
     mixes: ClassVar[bool] = False  # whether sources and learner act in one episode, as ``reuse`` (psi, upsilon) says
@@ -90,10 +92,10 @@ class Selector(ABC):
             "check_every": check_every, "clip": self.clip,
         }  # fmt: skip
         self._arguments = {key: checked.get(key, value) for key, value in arguments.items()}
-        self._arms = np.zeros((at.N_ROWS, self.n_sources + 1))
+        self._arms = np.zeros((self._rows(), self.n_sources + 1))
         self._arms[[at.ACTIVE, at.WEIGHT]] = 1.0
         self._arms[at.DROPPED] = -1.0
-        self._memory = np.zeros(at.N_MEMORY)
+        self._memory = np.zeros(self.n_memory)
         self._memory[at.NEXT_CHECK] = check_every
         self._asked = AskedEpisodes()
         self._settings = np.zeros(at.N_SETTINGS)
@@ -102,6 +104,10 @@ class Selector(ABC):
         self._settings[[at.LEAST, at.MOST, at.CLIP]] = lower - slack, upper + slack, self.clip
         self._settings[[at.ELIMINATION, at.DELTA]] = ELIMINATIONS[self.elimination], self.delta
         self._settings[at.CHECK_EVERY] = check_every
+
+    def _rows(self) -> int:
+        """The rows of ``arms``; the first ``N_ROWS`` are written to JSON, what others hold follows from these."""
+        return at.N_ROWS
 
     def ask(self) -> Episode:
         """Open an episode: which arm to run next. Any number may be open at once, each is told or cancelled once."""
@@ -161,7 +167,7 @@ class Selector(ABC):
         """
         with LOCK:
             asked = self._opened("cancel", episode)
-            self._arms[at.OPEN, asked.arm] -= 1.0
+            kernels.await_return(self._arms, self._memory, self._settings, asked.arm, -1.0)
             seen = self._asked.cancel(episode.number)
             kernels.catch_up(self._arms, self._memory, self._settings, *seen, False)
 
@@ -283,7 +289,7 @@ class Selector(ABC):
         with LOCK:
             return {
                 "selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng),
-                "arms": self._arms.tolist(), "memory": self._memory.tolist(),
+                "arms": self._arms[: at.N_ROWS].tolist(), "memory": self._memory.tolist(),
                 "open": self._asked.entries(), "most_open": self._asked.most_open, "seed": self.seed,
             }  # fmt: skip
 
@@ -297,7 +303,7 @@ class Selector(ABC):
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
         if not is_word(state["selector"], [cls.name]):
             raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
-        arguments = mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned")
+        arguments = cls._renewed(mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned"))
         n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
         # of this size before memory is taken
         numbers(caller, "arms", state["arms"], (at.N_ROWS if "open" in state else at.FORMER_ROWS, n_arms))
@@ -309,9 +315,14 @@ class Selector(ABC):
         selector._fill(caller, state if "open" in state else with_open_episodes(caller, state, selector.n_sources))
         return selector
 
+    @classmethod
+    def _renewed(cls, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The constructor's arguments, of those that a file may have from an earlier version."""
+        return arguments
+
     def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
         """Take over the numbers and the open episodes of a state."""
-        for key, array in (("arms", self._arms), ("memory", self._memory)):
+        for key, array in (("arms", self._arms[: at.N_ROWS]), ("memory", self._memory)):
             array[...] = numbers(caller, key, state[key], array.shape)
         if not isinstance(state["open"], list):
             raise InvalidInputError(f"{caller}: open is {shown(state['open'])}, must be a list")

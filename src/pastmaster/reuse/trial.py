@@ -12,11 +12,17 @@ import numpy as np
 from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
+from pastmaster.reuse.experience import Experience
+from pastmaster.reuse.informed import Informed
 from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
 from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, SelectorProtocol, adapted
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.regret_balancing import RegretBalancing
+from pastmaster.reuse.rivals import UCB1, PlainSelector
+from pastmaster.reuse.rivals_advice import PolicyAdvice
+from pastmaster.reuse.rivals_informed import BayesianPolicyReuse
+from pastmaster.reuse.rivals_latent import LatentThompson, LatentUCB
 from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.tsallis_inf import TsallisINF
@@ -26,8 +32,13 @@ from pastmaster.values import Bounds
 from pastmaster.values.bounds import checked_bounds
 
 SELECTORS: dict[str, type[Selector]] = {
-    selector.name: selector for selector in (Exp3Transfer, TsallisINF, RegretBalancing, ProbabilisticPolicyReuse)
+    selector.name: selector
+    for selector in (Informed, RegretBalancing, Exp3Transfer, TsallisINF, ProbabilisticPolicyReuse)
 }
+RIVALS: dict[str, type[Selector]] = {
+    rival.name: rival for rival in (BayesianPolicyReuse, LatentUCB, LatentThompson, PolicyAdvice, UCB1)
+}
+"""Selectors of others, as published, to compare with. They have no learner."""
 CALL = "selector(n_sources, episodes, bounds=..., rng=...)"
 DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
 
@@ -45,6 +56,7 @@ class Plan:
     episodes: int
     on_violation: OnViolation
     progress: bool = False
+    experience: Experience | None = None
 
     @property
     def running(self) -> bool:
@@ -54,20 +66,27 @@ class Plan:
     @property
     def factory(self) -> Callable[..., Any]:
         """What makes a selector: the class of a name, or what was given."""
-        return SELECTORS[self.selector] if isinstance(self.selector, str) else self.selector
+        return (SELECTORS | RIVALS)[self.selector] if isinstance(self.selector, str) else self.selector
 
     def __post_init__(self) -> None:
         """Refuse what cannot make a selector."""
         if isinstance(self.selector, str):
-            if self.selector not in SELECTORS:
+            known = SELECTORS | RIVALS
+            if self.selector not in known:
                 raise InvalidInputError(
-                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(SELECTORS)}, "
+                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(known)}, "
                     "or a function that makes one"
                 )
-            if self.bounds is None and SELECTORS[self.selector].bounded:
+            if self.bounds is None and known[self.selector].bounded:
                 raise InvalidInputError(
                     f"transfer: bounds is None, must be (lower, upper) for {shown(self.selector)}: "
                     "return_bounds(tasks) of the family"
+                )
+            if known[self.selector].informed != (self.experience is not None):
+                wanted = "must be given for" if self.experience is None else "is of no use to"
+                raise InvalidInputError(
+                    f"transfer: experience {wanted} the selector {shown(self.selector)}"
+                    + (": what each source was worth in each old task" if self.experience is None else "")
                 )
         elif not callable(self.selector) or isinstance(self.selector, Selector):
             raise InvalidInputError(
@@ -78,7 +97,8 @@ class Plan:
     def make(self, episodes: int, bounds: Bounds | None, rng: np.random.Generator) -> Any:
         """A fresh selector."""
         try:
-            made = self.factory(len(self.problem.sources), episodes, bounds=bounds, rng=rng)
+            known = {} if self.experience is None else {"experience": self.experience}
+            made = self.factory(len(self.problem.sources), episodes, bounds=bounds, rng=rng, **known)
         except TypeError as error:
             raise InvalidInputError(f"transfer: selector cannot be called as {CALL}: {shown(error)}") from error
         except PastmasterError:
@@ -98,6 +118,11 @@ class Plan:
                 raise InvalidInputError(
                     "transfer: share is True, must be False for policy reuse: its episodes are mixed"
                 )
+        if self.problem.share and isinstance(made, RegretBalancing | PlainSelector):
+            raise InvalidInputError(
+                f"transfer: share is True, must be False for {made.name!r}, which draws no arms at random: "
+                "'tsallis-inf' and 'exp3-transfer' share episodes"
+            )
         return made
 
     def compiles(self, selector: Any) -> bool:

@@ -12,8 +12,9 @@ from pastmaster.values.bounds import Bounds, model_difference, return_bounds, ta
 from pastmaster.values.cross import cross_values
 from pastmaster.values.distance import CrossValues, policy_distance
 from pastmaster.values.evaluation import evaluate
+from pastmaster.values.spread import return_spread
 
 __all__ = [
     "Bounds", "CrossValues", "cross_values", "evaluate", "model_difference", "policy_distance", "return_bounds",
-    "task_bounds",
+    "return_spread",     "task_bounds",
 ]  # fmt: skip

@@ -1,0 +1,96 @@
+"""What stored policies were worth in all stored tasks, as ``transfer`` takes it: a repository's experience."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+
+from pastmaster.arrays import FloatArray
+from pastmaster.errors import RepositoryError
+from pastmaster.repository import names, rows
+from pastmaster.repository.clusterings import source_ids
+from pastmaster.repository.memory import Contents
+from pastmaster.repository.records import Stored
+from pastmaster.repository.worth import Worth, read_matrix
+from pastmaster.reuse import Experience
+from pastmaster.reuse.sources import named_sources
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values import return_spread
+
+
+class Known(NamedTuple):
+    """What is stored of policies in all tasks, as it was at one moment."""
+
+    tasks: list[int]
+    policies: dict[int, Stored]
+    episodes: list[int]  # by which policies are valued in each task, 0: by its model
+    worths: FloatArray  # [N, c, 2]: value and standard error
+    best: list[float]
+    sources: list[str]
+
+
+def experience(contents: Contents, policies: Sequence[int] | None = None) -> Experience:
+    """What the policies of these ids, or those kept, were worth in every task.
+
+    The spread of one return is exact where a task is valued by its model. Where n episodes value it, it is what these
+    returns tell, with one more square than theirs, the pooled variance: few equal returns prove nothing.
+    """
+    known = contents.database.read(lambda connection: _read(connection, contents, policies))
+    values, errors = known.worths[..., 0], known.worths[..., 1].copy()
+    spread, n = np.zeros(values.shape), np.array(known.episodes)
+    tried = n > 0
+    if not tried.all():
+        spread[~tried] = _exact_spread(contents, np.array(known.tasks)[~tried].tolist(), known.policies)
+    if tried.any():
+        n = n[tried, None]
+        squares = errors[tried] ** 2 * n * (n - 1)
+        pooled = squares.sum() / (values.shape[1] * (n - 1).sum())
+        spread[tried] = np.sqrt((squares + pooled) / n)
+        errors[tried] = spread[tried] / np.sqrt(n)
+    return Experience(
+        values, errors=errors if tried.any() else None, spread=spread, best=np.array(known.best), sources=known.sources
+    )
+
+
+def _read(connection: sa.Connection, contents: Contents, policies: Sequence[int] | None) -> Known:
+    ids = source_ids(connection) if policies is None else list(dict.fromkeys(policies))
+    rows.require(connection, "policies", ids)
+    tasks = rows.fetch(connection, "tasks")
+    if not (ids and tasks):
+        what, remedy = ("policies", "cluster() chooses them") if tasks else ("tasks", "add() stores them")
+        raise RepositoryError(f"{contents.database.place} keeps no {what} yet, so there is no experience: {remedy}")
+    numbers = [task["id"] for task in tasks]
+    called = names.distinct_names(names.policy_records(connection, ids))
+    return Known(
+        numbers,
+        dict(zip(ids, contents.policies.get(connection, ids), strict=True)),
+        [task["settings"]["evaluation_episodes"] or 0 for task in tasks],
+        _worths(connection, contents, numbers, ids),
+        [task["value"] for task in tasks],
+        named_sources(dict.fromkeys(called))[0],
+    )
+
+
+def _worths(connection: sa.Connection, contents: Contents, tasks: list[int], policies: list[int]) -> FloatArray:
+    """Values and standard errors [N, c, 2]; each pair is read once, as ids always mean the same."""
+    stored = contents.worths
+    new = [task for task in tasks if any((task, policy) not in stored for policy in policies)]
+    if new:
+        values, errors = (read_matrix(connection, new, policies, what).ravel() for what in ("values", "errors"))
+        stored |= zip(product(new, policies), map(Worth, values.tolist(), errors.tolist()), strict=True)
+    return np.array([[stored[task, policy] for policy in policies] for task in tasks])
+
+
+def _exact_spread(contents: Contents, tasks: list[int], policies: Mapping[int, Stored]) -> FloatArray:
+    """The standard deviation of one return [N, c]; each pair is computed once."""
+    stored = contents.spreads
+    for number, policy in policies.items():
+        for batch in rows.batches([task for task in tasks if (task, number) not in stored]):
+            valued = contents.read(contents.tasks, list(batch))
+            models = [one.task for one in valued if isinstance(one.task, TabularMDP)]
+            stored |= zip(product(batch, [number]), return_spread(models, [policy])[:, 0].tolist(), strict=True)
+    return np.array([[stored[task, number] for number in policies] for task in tasks])

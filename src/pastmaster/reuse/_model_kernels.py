@@ -1,0 +1,358 @@
+"""What the sources are worth in a new task, by what they were worth in old ones; and which of them is worth trying.
+
+The new task is *like* one of N old tasks, each as likely as the others, or like none (``UNLIKE``). If it is like task
+i, source j is worth v_j = V_ij, up to a deviation of variance tau^2, and of e_ij^2 more where V_ij is an estimate; but
+in a share of cases, ``ODD``, it is worth anything. A return is v_j plus noise, of variance s_ij^2 where that is known,
+else as large as returns of one source were found to vary, sigma^2. So the mean x_j of n_j returns has the density
+
+    N(x_j; V_ij, tau^2 + e_ij^2 + s_ij^2 / n_j)    or, if j is odd,    N(x_j; m_j, S_j + tau^2 + sigma^2 / n_j),
+
+m_j and S_j mean and variance of column j. The likelihood of task i is the product over the sources tried of
+max((1 - ODD) first, ODD second): one odd source cannot refute a task. That of "none" is the product of the second.
+Without old tasks there is only "none", with the mean and variance of the sources tried so far (``set_prior``).
+
+*Expectation.* If the task is like i, source j is worth V_ij before it was tried, and afterwards the mean of V_ij and
+its own mean return, weighed by their precisions, 1 / (tau^2 + e_ij^2) and n_j / noise. If j is odd in task i, and if
+the task is like none, m_j and S_j take the place of V_ij and tau^2. Mean and variance are those of the mixture of all.
+
+*Which source to try.* Let b be the largest expectation among the sources tried, R the episodes left. To try source j
+for m episodes earns m (E v_j - b) more than b, and gains up to (R - m) E(E[v_j | m returns] - b)^+ later. E[v_j | m
+returns] is as far from its mean as v_j is, times sqrt(m s^2 / (m s^2 + noise)), s^2 the variance of v_j. m = 1 is
+looked at, and the m at which half of that variance is known. The source with the largest sum for each episode of its
+trial runs; if no sum is positive, the best one, which then stays for a fiftieth of the episodes so far. Before the
+first trial, b is the largest expectation of all. Open episodes are taken to pay what is expected.
+
+Rows and places are those of ``_layout``; the weights of tasks are in the learner's column.
+"""
+
+import math
+
+import numpy as np
+
+from pastmaster.compiled import inlined, kernel
+from pastmaster.reuse import _layout as at
+
+FAR = 25.0  # what is less likely by so many powers of e is left out
+RECENT = 1.3  # the noise changes by this factor before likelihoods are computed anew
+UNKNOWN_NOISE = 1.0 / 12.0  # the variance of a payoff of which nothing is known
+FORMERLY = 0.1  # as if so many episodes had shown that
+NEXT_TO_NOTHING = 1e-12  # a weight that cannot matter
+PROMISING = 0.1  # a trial that may gain less than this share of what the learner may gain does not keep it waiting
+STAY = 50  # the best arm stays for 1 / STAY of the episodes so far
+
+
+@inlined
+def n_tasks(arms):
+    """The number of old tasks."""
+    return (arms.shape[0] - at.EXPERIENCE) // at.TABLES
+
+
+@inlined
+def table(arms, which):
+    """The first row of one of the tables of old tasks."""
+    return at.EXPERIENCE + which * n_tasks(arms)
+
+
+@kernel
+def noise_variance(memory, settings):
+    """The variance of a return around its source's value: of all sources together, and as it was in old tasks."""
+    return (settings[at.NOISE_BEFORE] + memory[at.SQUARES]) / (1.0 + memory[at.REPEATS])
+
+
+@kernel
+def learn_return(arms, memory, arm, x):
+    """One more payoff of a source, which is counted next; the likelihoods follow when they are needed."""
+    n, total = arms[at.COUNT, arm], arms[at.TOTAL, arm]
+    if n > 0.0:
+        memory[at.REPEATS] += 1.0
+        memory[at.SQUARES] += (x - total / n) * (x - (total + x) / (n + 1.0))
+    arms[at.CHANGED, arm] = 1.0
+
+
+@kernel
+def catch_up(arms, memory, settings):
+    """Bring the likelihoods up to date: of sources with new returns, or of all if the noise is not what it seemed."""
+    noise = noise_variance(memory, settings)
+    all_of_them = not memory[at.NOISE] / RECENT <= noise <= memory[at.NOISE] * RECENT
+    if all_of_them:
+        memory[at.NOISE] = noise
+    for j in range(arms.shape[1] - 1):
+        if arms[at.COUNT, j] > 0.0 and (all_of_them or arms[at.CHANGED, j] != 0.0):
+            weigh_tasks_by(arms, memory, settings, j)
+            arms[at.CHANGED, j] = 0.0
+
+
+@kernel
+def weigh_tasks_by(arms, memory, settings, j):
+    """How likely each old task makes the mean payoff of source j, as a logarithm."""
+    n, count, around = arms[at.COUNT, j], n_tasks(arms), settings[at.DEVIATION_OF_TASKS]
+    mean = arms[at.TOTAL, j] / n
+    values, errors, spreads = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.SPREADS)
+    scores = table(arms, at.LIKELIHOODS)
+    wide = log_normal(mean - arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around + memory[at.NOISE] / n)
+    odd, likely = math.log(settings[at.ODD]) + wide, math.log(1.0 - settings[at.ODD])
+    for i in range(count):
+        noise = arms[spreads + i, j] if arms[spreads + i, j] >= 0.0 else memory[at.NOISE]
+        off = mean - arms[values + i, j]
+        arms[scores + i, j] = max(odd, likely + log_normal(off, around + arms[errors + i, j] + noise / n))
+    arms[at.ANY, j] = wide
+
+
+@inlined
+def log_normal(off, variance):
+    """The logarithm of a normal density at this distance from its mean, up to a constant."""
+    return -0.5 * (math.log(variance) + off * off / variance)
+
+
+@kernel
+def weigh_tasks(arms, settings):
+    """Write the probability that the new task is like each old one; returns that of being like none."""
+    count, c, scores = n_tasks(arms), arms.shape[1] - 1, table(arms, at.LIKELIHOODS)
+    if count == 0:
+        return 1.0
+    none = math.log(settings[at.UNLIKE])
+    for i in range(count):
+        arms[scores + i, c] = math.log((1.0 - settings[at.UNLIKE]) / count)
+    for j in range(c):
+        if arms[at.COUNT, j] > 0.0:
+            none += arms[at.ANY, j]
+            for i in range(count):
+                arms[scores + i, c] += arms[scores + i, j]
+    top = none
+    for i in range(count):
+        top = max(top, arms[scores + i, c])
+    none = math.exp(none - top)
+    total = none
+    for i in range(count):
+        weight = math.exp(arms[scores + i, c] - top) if arms[scores + i, c] > top - FAR else 0.0
+        arms[scores + i, c] = weight
+        total += weight
+    for i in range(count):
+        arms[scores + i, c] /= total
+    return none / total
+
+
+@kernel
+def tasks_that_matter(arms, none):
+    """The old tasks that the new one may be like, or whose values it may have if it is like none."""
+    count, c, scores = n_tasks(arms), arms.shape[1] - 1, table(arms, at.LIKELIHOODS)
+    found, n = np.empty(count, np.int64), 0
+    for i in range(count):
+        if arms[scores + i, c] + none / count > NEXT_TO_NOTHING:
+            found[n] = i
+            n += 1
+    return found[:n]
+
+
+@kernel
+def set_prior(arms):
+    """Without experience: the mean of the sources tried and 1/2, and their variance plus 1/12, that of anything at all.
+
+    So one source may be far better than all that were tried: otherwise many bad first returns would speak against it.
+    """
+    c = arms.shape[1] - 1
+    n, total, squares = 1.0, 0.5, 0.25
+    for j in range(c):
+        if arms[at.COUNT, j] > 0.0:
+            mean = arms[at.TOTAL, j] / arms[at.COUNT, j]
+            n += 1.0
+            total += mean
+            squares += mean * mean
+    mean = total / n
+    variance = max(squares / n - mean * mean, 0.0) + 1.0 / 12.0
+    for j in range(c):
+        arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] = mean, variance
+
+
+@kernel
+def predict(arms, memory, settings, none, tasks):
+    """Write mean and variance of what each source is worth, and of one return, given the old tasks and its returns."""
+    c, around = arms.shape[1] - 1, settings[at.DEVIATION_OF_TASKS]
+    values, errors, spreads = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.SPREADS)
+    scores, odd = table(arms, at.LIKELIHOODS), math.log(settings[at.ODD])
+    for j in range(c):
+        n = arms[at.COUNT, j]
+        own = arms[at.TOTAL, j] / n if n > 0.0 else 0.0
+        prior, noise = arms[at.PRIOR_MEAN, j], memory[at.NOISE]
+        free, rest = shrunk(prior, arms[at.PRIOR_VARIANCE, j] + around, own, noise, n)
+        mean, square, spread = none * free, none * (free * free + rest), none * noise
+        for i in tasks:
+            weight = arms[scores + i, c]
+            noise = arms[spreads + i, j] if arms[spreads + i, j] >= 0.0 else memory[at.NOISE]
+            value, left = shrunk(arms[values + i, j], around + arms[errors + i, j], own, noise, n)
+            if n > 0.0 and arms[scores + i, j] <= odd + arms[at.ANY, j]:
+                value, left = free, rest
+            mean += weight * value
+            square += weight * (value * value + left)
+            spread += weight * noise
+        arms[at.MEAN, j], arms[at.SPREAD, j] = mean, spread
+        variance = max(square - mean * mean, 0.0) + (settings[at.ODD] * arms[at.PRIOR_VARIANCE, j] if n == 0.0 else 0.0)
+        waiting = arms[at.OPEN, j]  # open episodes are taken to pay what is expected
+        arms[at.VARIANCE, j] = (
+            variance * spread / (spread + waiting * variance) if waiting * variance > 0.0 else variance
+        )
+
+
+@inlined
+def shrunk(value, variance, own, noise, n):
+    """Mean and variance of a normal value after n returns of mean ``own``."""
+    share = variance / (variance + noise / n) if n > 0.0 else 0.0
+    return value + share * (own - value), (1.0 - share) * variance
+
+
+@kernel
+def gain_above(mean, deviation, level):
+    """E(v - level)^+ of a normal v."""
+    off = mean - level
+    if deviation <= 1e-12:
+        return max(off, 0.0)
+    z = off / deviation
+    if z < -8.0:
+        return 0.0
+    return off * 0.5 * math.erfc(-z / math.sqrt(2.0)) + deviation * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+
+
+@kernel
+def worth_of_trial(arms, j, none, tasks, best, left, m):
+    """What m episodes of source j earn more than the best one, now and later, for each of them."""
+    count, c = n_tasks(arms), arms.shape[1] - 1
+    mean, variance = arms[at.MEAN, j], arms[at.VARIANCE, j]
+    seen = math.sqrt(m * variance / (m * variance + arms[at.SPREAD, j])) if variance > 0.0 else 0.0
+    gain = 0.0
+    if count == 0 or arms[at.COUNT, j] + arms[at.OPEN, j] > 0.0:
+        deviation = math.sqrt(variance)
+        gain = gain_above(mean, seen * deviation, best)
+    else:
+        values, scores, any_task = table(arms, at.VALUES), table(arms, at.LIKELIHOODS), none / count
+        for i in tasks:
+            weight = arms[scores + i, c] + any_task
+            gain += weight * max(0.0, mean + seen * (arms[values + i, j] - mean) - best)
+    return (left - m) * gain / m + mean - best
+
+
+@kernel
+def width(n, delta):
+    """C(n): the mean of n payoffs is within C(n) / sqrt(n) of its expectation, for all n at once."""
+    return math.sqrt(0.5 * math.log(7.0 * n * n / delta))
+
+
+@kernel
+def rule_out(arms, memory, delta):
+    """Mark the sources in play that may be the best, by Hoeffding's bounds; all of them should none be left."""
+    c, left = arms.shape[1] - 1, 0
+    for j in range(c):
+        n = arms[at.COUNT, j]
+        if arms[at.ACTIVE, j] != 0.0 and n > 0.0:
+            low = arms[at.TOTAL, j] / n - width(n * math.sqrt(c), delta) / math.sqrt(n)
+            memory[at.SURE] = max(memory[at.SURE], low)
+    for j in range(c):
+        n, possible = arms[at.COUNT, j], arms[at.ACTIVE, j] != 0.0
+        if possible and n > 0.0:
+            possible = arms[at.TOTAL, j] / n + width(n * math.sqrt(c), delta) / math.sqrt(n) >= memory[at.SURE]
+        arms[at.POSSIBLE, j] = 1.0 if possible else 0.0
+        left += 1 if possible else 0
+    if left == 0:
+        for j in range(c):
+            arms[at.POSSIBLE, j] = arms[at.ACTIVE, j]
+
+
+@kernel
+def decide(arms, memory, settings):
+    """Choose a source by the model, and note what it is worth."""
+    count, c = n_tasks(arms), arms.shape[1] - 1
+    catch_up(arms, memory, settings)
+    if count == 0:
+        set_prior(arms)
+    none = weigh_tasks(arms, settings)
+    tasks = tasks_that_matter(arms, none)
+    predict(arms, memory, settings, none, tasks)
+    rule_out(arms, memory, settings[at.DELTA])
+    lead, first = -1, -1
+    for j in range(c):
+        if arms[at.POSSIBLE, j] != 0.0:
+            if first < 0 or arms[at.MEAN, j] > arms[at.MEAN, first]:
+                first = j
+            if arms[at.COUNT, j] + arms[at.OPEN, j] > 0.0 and (lead < 0 or arms[at.MEAN, j] > arms[at.MEAN, lead]):
+                lead = j
+    best, arm = arms[at.MEAN, first if lead < 0 else lead], first if lead < 0 else lead
+    left = episodes_left(memory, settings)
+    most = 0.0
+    for j in range(c):
+        if j != lead and arms[at.POSSIBLE, j] != 0.0:
+            many = math.ceil(arms[at.SPREAD, j] / max(arms[at.VARIANCE, j], 1e-12))
+            worth = worth_of_trial(arms, j, none, tasks, best, left, 1.0)
+            if 1.0 < many < 0.5 * left:
+                worth = max(worth, worth_of_trial(arms, j, none, tasks, best, left, many))
+            if worth > most:
+                most, arm = worth, j
+    more = potential(arms, none, tasks, best)
+    memory[at.ARM], memory[at.LEADING], memory[at.POTENTIAL] = arm, best, more
+    memory[at.SEARCHING] = 1.0 if lead < 0 or (arm != lead and most >= PROMISING * more * left) else 0.0
+    noise = (FORMERLY * UNKNOWN_NOISE + memory[at.SQUARES]) / (FORMERLY + memory[at.REPEATS])
+    memory[at.HOPE] = best + math.sqrt(noise / max(arms[at.COUNT, arm if lead < 0 else lead], 1.0))
+    told = memory[at.EPISODE]
+    memory[at.DECIDE_AT] = told + (max(1.0, math.floor(told / STAY)) if arm == lead else 1.0)
+
+
+@kernel
+def try_another(arms, memory):
+    """Choose the source never tried that may be worth most in a task like no old one; False if there is none."""
+    found, most = -1, -1.0
+    for j in range(arms.shape[1] - 1):
+        if arms[at.ACTIVE, j] != 0.0 and arms[at.COUNT, j] + arms[at.OPEN, j] == 0.0:
+            gain = gain_above(arms[at.PRIOR_MEAN, j], math.sqrt(arms[at.PRIOR_VARIANCE, j]), memory[at.LEADING])
+            if gain > most:
+                found, most = j, gain
+    if found >= 0:
+        memory[at.ARM], memory[at.SEARCHING], memory[at.DECIDE_AT] = found, 1.0, memory[at.EPISODE]
+    return found >= 0
+
+
+@kernel
+def potential(arms, none, tasks, best):
+    """How much more a learner may earn than the sources, in expectation.
+
+    If the task is like an old one: what that was worth beyond ``best`` and beyond all sources not tried yet; if it is
+    like none, beyond ``best``. Without old tasks, half of what the bounds leave.
+    """
+    count, c = n_tasks(arms), arms.shape[1] - 1
+    if count == 0:
+        return 0.5 * max(0.0, 1.0 - best)
+    values, scores, more = table(arms, at.VALUES), table(arms, at.LIKELIHOODS), 0.0
+    for i in tasks:
+        beyond, weight = arms[values + i, c] - best, arms[scores + i, c]
+        if beyond > 0.0:
+            more += none / count * beyond
+            if weight > NEXT_TO_NOTHING:
+                reach = best
+                for j in range(c):
+                    if arms[at.ACTIVE, j] != 0.0 and arms[at.COUNT, j] + arms[at.OPEN, j] == 0.0:
+                        reach = max(reach, arms[values + i, j])
+                more += weight * max(0.0, arms[values + i, c] - reach)
+    return more
+
+
+@kernel
+def episodes_left(memory, settings):
+    """The episodes still to be asked for; where their number is not known, as many as there were, 16 at least."""
+    if settings[at.HORIZON] > 0.0:
+        return max(settings[at.HORIZON] - memory[at.ASKED], 1.0)
+    return max(memory[at.ASKED], 16.0)
+
+
+@kernel
+def fit_tasks(V, rows, cut):
+    """Distances of some tasks' rows from the nearest other row, source by source [len(rows), c]; large ones are odd."""
+    found = np.empty((len(rows), V.shape[1]))
+    for r in range(len(rows)):
+        nearest, least = -1, np.inf
+        for i in range(len(V)):
+            if i != rows[r]:
+                total = 0.0
+                for j in range(V.shape[1]):
+                    total += min(abs(V[rows[r], j] - V[i, j]), cut)
+                if total < least:
+                    nearest, least = i, total
+        for j in range(V.shape[1]):
+            found[r, j] = abs(V[rows[r], j] - V[nearest, j])
+    return found

@@ -1,0 +1,109 @@
+"""The informed selector: what the sources were worth in old tasks says what they are worth in the new one.
+
+One return of one source says which old tasks the new one resembles, and so what all other sources are worth. So tens of
+episodes find what takes a bandit thousands. The model is in ``_model_kernels``, what it learns from the old tasks alone
+in ``experience``. Whatever the experience says, right or wrong, it only chooses among the sources: `RegretBalancing`
+is what remains where it is refuted, and the guarantees are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pastmaster.arrays import FloatArray
+from pastmaster.checks import whole
+from pastmaster.generators import Rng
+from pastmaster.reuse import _layout as layout, _model_kernels as kernels, selector
+from pastmaster.reuse.experience import as_experience, likeness
+from pastmaster.reuse.regret_balancing import QUIET, RegretBalancing
+
+
+class Informed(RegretBalancing):
+    """Choose by what the sources were worth in the tasks met before. ``transfer`` uses it where it has experience.
+
+    Parameters
+    ----------
+    n_sources, episodes : int
+        As for `RegretBalancing`.
+    experience : array_like [N, c], Experience, DataFrame or CrossValueEstimate
+        What each source was worth in each of N tasks met before, in units of return.
+    bounds, kappa, preference, delta, check_every, clip, rng
+        As for `RegretBalancing`.
+
+    Examples
+    --------
+    >>> from pastmaster import Informed
+    >>> experience = [[0.9, 0.1, 0.2], [0.1, 0.9, 0.2], [0.3, 0.2, 0.8]]
+    >>> selector = Informed(3, 20, bounds=(0, 1), experience=experience, rng=0)
+    >>> arms = []
+    >>> for _ in range(4):
+    ...     episode = selector.ask()
+    ...     selector.tell(episode, [0.1, 0.9, 0.2, 0.0][episode.arm])
+    ...     arms.append(episode.arm)
+    >>> arms  # one return of the first source tells which task this is
+    [0, 1, 1, 1]
+    """
+
+    name = "informed"
+    informed = True
+
+    def __init__(
+        self,
+        n_sources: int,
+        episodes: int | None = None,
+        *,
+        bounds: tuple[float, float],
+        experience: Any,
+        kappa: float = 0.25,
+        preference: float = 20.0,
+        delta: float = 0.1,
+        check_every: int = 10,
+        clip: bool = False,
+        rng: Rng = None,
+    ) -> None:
+        n_sources = whole(type(self).__name__, "n_sources", n_sources, at_least=0, at_most=10**6)
+        self.experience = as_experience(type(self).__name__, experience, n_sources)
+        self._begin(
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=self.experience, kappa=kappa,
+            preference=preference, delta=delta, check_every=check_every, clip=clip,
+        )  # fmt: skip
+        (lower, _), span = self.bounds, self.bounds.span
+        known = self.experience
+        self._table(layout.VALUES)[:] = (np.column_stack([known.values, known.best_known]) - lower) / span
+        payoffs = self._table(layout.VALUES)
+        if known.errors is not None:
+            self._table(layout.ERRORS)[:, :-1] = (known.errors / span) ** 2
+        self._table(layout.SPREADS)[:] = -1.0
+        if known.spread is not None:
+            spreads = (known.spread / span) ** 2
+            self._table(layout.SPREADS)[:, :-1] = spreads
+            self._settings[layout.NOISE_BEFORE] = self._memory[layout.NOISE] = max(QUIET, float(spreads.mean()))
+        self._arms[layout.PRIOR_MEAN], self._arms[layout.PRIOR_VARIANCE] = payoffs.mean(axis=0), payoffs.var(axis=0)
+        self._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]] = likeness(payoffs[:, :-1])
+
+    def _rows(self) -> int:
+        return layout.EXPERIENCE + layout.TABLES * len(self.experience.values)
+
+    def _table(self, which: int) -> FloatArray:
+        """One of the tables of old tasks [N, c + 1]."""
+        n = len(self.experience.values)
+        return self._arms[layout.EXPERIENCE + which * n :][:n]
+
+    def to_dict(self) -> dict[str, Any]:
+        state = super().to_dict()
+        return state | {"arguments": state["arguments"] | {"experience": self.experience.to_dict()}}
+
+    def _fill(self, caller: str, state: Any) -> None:
+        super()._fill(caller, state)
+        self._arms[layout.CHANGED, :-1] = 1.0
+
+    @property
+    def alike(self) -> FloatArray:
+        """How likely the new task is to be like each old one, and last, like none [N + 1]."""
+        with selector.LOCK:  # a fork makes a new one
+            arms, memory, n = self._arms.copy(), self._memory.copy(), len(self.experience.values)
+            kernels.catch_up(arms, memory, self._settings)
+            none = kernels.weigh_tasks(arms, self._settings)
+            return np.append(arms[layout.EXPERIENCE + layout.LIKELIHOODS * n :][:n, -1], none)
