@@ -178,6 +178,8 @@ def predict(arms, memory, settings, none, tasks):
         mean, square, spread = none * free, none * (free * free + rest), none * noise
         for i in tasks:
             weight = arms[scores + i, c]
+            if weight == 0.0:
+                continue
             noise = arms[spreads + i, j] if arms[spreads + i, j] >= 0.0 else memory[at.NOISE]
             value, left = shrunk(arms[values + i, j], around + arms[errors + i, j], own, noise, n)
             if n > 0.0 and arms[scores + i, j] <= odd + arms[at.ANY, j]:
