@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from pastmaster.checks import is_number, is_whole
+from pastmaster.clustering.cost import KINDS
 from pastmaster.repository.schema import RECORDS
 from pastmaster.tables import shown
 
@@ -85,7 +86,7 @@ _FOUND = Form(
         **dict.fromkeys(("n_tasks", "n_clusters"), _size),
         **dict.fromkeys(("cost", "size_cost"), _number),
         **dict.fromkeys(("directed", "traced", "interrupted"), _flag),
-        "kind": _text,
+        "kind": lambda kind: kind in KINDS,
         "lower_bound": _none_or(_number),
         "possible_c": _none_or(_list_of(_size)),
     },
@@ -97,7 +98,9 @@ SETTINGS = {
         {"kind": lambda kind: kind in ("tabular", "gymnasium"), "evaluation_episodes": _none_or(_count(10**12, 2))},
         {"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
     ),
-    "streams": Form({}, {"clustering": Form({}), "entropy": _entropy, "seed": _none_or(_whole)}),
+    "streams": Form(
+        {}, {"clustering": Form({}), "entropy": _entropy, "seed": _none_or(_whole), "defaults": _none_or(_text)}
+    ),
     "runs": Form(
         {
             **dict.fromkeys(("name", "task_digest"), _text),
