@@ -61,16 +61,11 @@ class Returns:
 
     @property
     def deviation(self) -> FloatArray:
-        """The standard deviation of one return of each entry, 0 where its episodes are all the same.
-
-        To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
-        """
+        """The standard deviation of one return of each entry, 0 where its episodes are all the same."""
         flat, first = self.flat
         off = flat - np.repeat(self.mean.ravel(), self.counts.ravel())
         squares = np.add.reduceat(off * off, first[:-1]).reshape(self.counts.shape)
-        uncertain = ~self.exact
-        pooled = squares.sum() / max(1, (self.counts[uncertain] - 1).sum())
-        deviation: FloatArray = np.where(uncertain, np.sqrt((squares + pooled) / self.counts), 0.0)
+        deviation: FloatArray = np.where(self.exact, 0.0, pooled_deviation(squares, self.counts))
         return deviation
 
     def of(self, i: int, j: int) -> FloatArray:
@@ -152,6 +147,16 @@ class Returns:
                 kernels.resampled(flat, edges, pivot[i], beta[i], weights, prior, pseudo, out[draw, i])
         out[:, self.exact] = self.mean[self.exact]
         return out
+
+
+def pooled_deviation(squares: FloatArray, counts: LongArray) -> FloatArray:
+    """The standard deviation of one return of each entry, from the squares of its returns and their number.
+
+    To the squares of an entry one is added, the pooled variance of all: few equal returns prove nothing.
+    """
+    pooled = squares.sum() / max(1, (counts - 1).sum())
+    deviation: FloatArray = np.sqrt((squares + pooled) / counts)
+    return deviation
 
 
 def uncut_distance(halves: FloatArray, directed: bool, margins: FloatArray | None) -> FloatArray:

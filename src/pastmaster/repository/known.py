@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import RepositoryError
+from pastmaster.estimation.returns import pooled_deviation
 from pastmaster.repository import names, rows
 from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents
@@ -36,8 +37,8 @@ class Known(NamedTuple):
 def experience(contents: Contents, policies: Sequence[int] | None = None) -> Experience:
     """What the policies of these ids, or those kept, were worth in every task.
 
-    The spread of one return is exact where a task is valued by its model. Where n episodes value it, it is what these
-    returns tell, with one more square than theirs, the pooled variance: few equal returns prove nothing.
+    The spread of one return is exact where a task is valued by its model. Where episodes value it, it is what these
+    returns tell (``pooled_deviation``).
     """
     known = contents.database.read(lambda connection: _read(connection, contents, policies))
     values, errors = known.worths[..., 0], known.worths[..., 1].copy()
@@ -46,11 +47,9 @@ def experience(contents: Contents, policies: Sequence[int] | None = None) -> Exp
     if not tried.all():
         spread[~tried] = _exact_spread(contents, np.array(known.tasks)[~tried].tolist(), known.policies)
     if tried.any():
-        n = n[tried, None]
-        squares = errors[tried] ** 2 * n * (n - 1)
-        pooled = squares.sum() / (values.shape[1] * (n - 1).sum())
-        spread[tried] = np.sqrt((squares + pooled) / n)
-        errors[tried] = spread[tried] / np.sqrt(n)
+        counts = np.broadcast_to(n[tried, None], errors[tried].shape)
+        spread[tried] = pooled_deviation(errors[tried] ** 2 * counts * (counts - 1), counts)
+        errors[tried] = spread[tried] / np.sqrt(counts)
     return Experience(
         values, errors=errors if tried.any() else None, spread=spread, best=np.array(known.best), sources=known.sources
     )

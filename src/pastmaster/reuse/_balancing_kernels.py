@@ -35,10 +35,8 @@ def compare_accounts(arms, memory, settings):
     c = arms.shape[1] - 1
     n, m = memory[at.RUNS], arms[at.COUNT, c]
     if n > 0.0 and m > 0.0:
-        half, other_half = (
-            model.width(n, settings[at.DELTA]) / math.sqrt(n),
-            model.width(m, settings[at.DELTA]) / math.sqrt(m),
-        )
+        delta = settings[at.DELTA]
+        half, other_half = model.width(n, delta) / math.sqrt(n), model.width(m, delta) / math.sqrt(m)
         sources, learner = memory[at.EARNED] / n, arms[at.TOTAL, c] / m
         while sources + half + memory[at.RATE + SOURCES] / math.sqrt(n) < learner - other_half:
             memory[at.RATE + SOURCES] *= 2.0
@@ -51,7 +49,7 @@ def is_learners_turn(arms, memory, settings, seems_better):
     """Whether the next episode goes to the learner."""
     c = arms.shape[1] - 1
     sources = memory[at.RATE + SOURCES] * math.sqrt(memory[at.RUNS] + memory[at.AWAITED] + 1.0)
-    learner = memory[at.RATE + LEARNER] * math.sqrt(arms[at.COUNT, c] + arms[at.OPEN, c] + 1.0)
+    learner = memory[at.RATE + LEARNER] * math.sqrt(model.runs(arms, c) + 1.0)
     if seems_better:
         return learner <= settings[at.PREFERENCE] * sources
     return settings[at.PREFERENCE] * learner < sources
@@ -64,7 +62,7 @@ def learner_seems_better(arms, memory, settings):
     best, more, n = memory[at.HOPE], memory[at.POTENTIAL], arms[at.COUNT, c]
     if memory[at.RUNS] + memory[at.AWAITED] == 0.0 or memory[at.SEARCHING] != 0.0 or more <= 0.0:
         return False
-    shortfall = (n + arms[at.OPEN, c] + 1.0) * best - arms[at.TOTAL, c]  # should the next one pay nothing
+    shortfall = (model.runs(arms, c) + 1.0) * best - arms[at.TOTAL, c]  # should the next one pay nothing
     if shortfall <= settings[at.KAPPA] * math.sqrt(memory[at.ASKED] + 1.0) * more / (more + best):
         return True
     return n >= FEW and repays(arms, memory, settings, best, more)
@@ -110,10 +108,10 @@ def weigh_balancing(arms, memory, settings):
         if (memory[at.GUARD] + 1.0) * settings[at.PREFERENCE] * settings[at.PREFERENCE] <= asked:
             memory[at.GUARD] += 1.0
             arm = highest_reaching(arms, settings[at.DELTA])
-    alike = arm < c and arms[at.COUNT, arm] + arms[at.OPEN, arm] == 0.0 and model.n_tasks(arms) == 0
+    alike = arm < c and model.runs(arms, arm) == 0.0 and model.n_tasks(arms) == 0
     total = 0.0
     for i in range(c + 1):
-        also = alike and i < c and arms[at.ACTIVE, i] != 0.0 and arms[at.COUNT, i] + arms[at.OPEN, i] == 0.0
+        also = alike and i < c and arms[at.ACTIVE, i] != 0.0 and model.runs(arms, i) == 0.0
         arms[at.PROBABILITY, i] = 1.0 if also or i == arm else 0.0
         total += arms[at.PROBABILITY, i]
     for i in range(c + 1):
@@ -123,20 +121,20 @@ def weigh_balancing(arms, memory, settings):
 @kernel
 def highest_reaching(arms, delta):
     """The source in play whose upper confidence bound is largest; of those never tried, the first."""
-    c, found, most = arms.shape[1] - 1, -1, -1.0
-    for j in range(c):
-        n = arms[at.COUNT, j] + arms[at.OPEN, j]
+    found, most = -1, -1.0
+    for j in range(arms.shape[1] - 1):
+        n = model.runs(arms, j)
         if arms[at.ACTIVE, j] != 0.0:
             reach = math.inf
             if n > 0.0:
-                reach = (arms[at.TOTAL, j] + arms[at.OPEN, j]) / n + model.width(n * math.sqrt(c), delta) / math.sqrt(n)
+                reach = (arms[at.TOTAL, j] + arms[at.OPEN, j]) / n + model.half_width(arms, n, delta)
             if found < 0 or reach > most:
                 found, most = j, reach
     return found
 
 
 @kernel
-def credit_balancing(arms, memory, settings, arm, x):
+def credit_balancing(arms, memory, arm, x):
     """One more payoff: the accounts, the learner's progress, and what a source's says of the task."""
     c = arms.shape[1] - 1
     if arm < c:

@@ -53,6 +53,25 @@ def table(arms, which):
     return at.EXPERIENCE + which * n_tasks(arms)
 
 
+@inlined
+def runs(arms, j):
+    """The episodes of a source, open ones too."""
+    return arms[at.COUNT, j] + arms[at.OPEN, j]
+
+
+@inlined
+def noise_of(arms, memory, i, j):
+    """The variance of one return of source j in old task i, or where that is not known, of returns here."""
+    known = arms[table(arms, at.SPREADS) + i, j]
+    return known if known >= 0.0 else memory[at.NOISE]
+
+
+@inlined
+def half_width(arms, n, delta):
+    """Half of Hoeffding's interval of a source's value after n payoffs, for all n and all sources at once."""
+    return width(n * math.sqrt(arms.shape[1] - 1), delta) / math.sqrt(n)
+
+
 @kernel
 def noise_variance(memory, settings):
     """The variance of a return around its source's value: of all sources together, and as it was in old tasks."""
@@ -87,14 +106,12 @@ def weigh_tasks_by(arms, memory, settings, j):
     """How likely each old task makes the mean payoff of source j, as a logarithm."""
     n, count, around = arms[at.COUNT, j], n_tasks(arms), settings[at.DEVIATION_OF_TASKS]
     mean = arms[at.TOTAL, j] / n
-    values, errors, spreads = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.SPREADS)
-    scores = table(arms, at.LIKELIHOODS)
+    values, errors, scores = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.LIKELIHOODS)
     wide = log_normal(mean - arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around + memory[at.NOISE] / n)
     odd, likely = math.log(settings[at.ODD]) + wide, math.log(1.0 - settings[at.ODD])
     for i in range(count):
-        noise = arms[spreads + i, j] if arms[spreads + i, j] >= 0.0 else memory[at.NOISE]
-        off = mean - arms[values + i, j]
-        arms[scores + i, j] = max(odd, likely + log_normal(off, around + arms[errors + i, j] + noise / n))
+        variance = around + arms[errors + i, j] + noise_of(arms, memory, i, j) / n
+        arms[scores + i, j] = max(odd, likely + log_normal(mean - arms[values + i, j], variance))
     arms[at.ANY, j] = wide
 
 
@@ -168,19 +185,19 @@ def set_prior(arms):
 def predict(arms, memory, settings, none, tasks):
     """Write mean and variance of what each source is worth, and of one return, given the old tasks and its returns."""
     c, around = arms.shape[1] - 1, settings[at.DEVIATION_OF_TASKS]
-    values, errors, spreads = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.SPREADS)
-    scores, odd = table(arms, at.LIKELIHOODS), math.log(settings[at.ODD])
+    values, errors, scores = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.LIKELIHOODS)
+    odd = math.log(settings[at.ODD])
     for j in range(c):
         n = arms[at.COUNT, j]
         own = arms[at.TOTAL, j] / n if n > 0.0 else 0.0
-        prior, noise = arms[at.PRIOR_MEAN, j], memory[at.NOISE]
-        free, rest = shrunk(prior, arms[at.PRIOR_VARIANCE, j] + around, own, noise, n)
+        noise = memory[at.NOISE]
+        free, rest = shrunk(arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around, own, noise, n)
         mean, square, spread = none * free, none * (free * free + rest), none * noise
         for i in tasks:
             weight = arms[scores + i, c]
             if weight == 0.0:
                 continue
-            noise = arms[spreads + i, j] if arms[spreads + i, j] >= 0.0 else memory[at.NOISE]
+            noise = noise_of(arms, memory, i, j)
             value, left = shrunk(arms[values + i, j], around + arms[errors + i, j], own, noise, n)
             if n > 0.0 and arms[scores + i, j] <= odd + arms[at.ANY, j]:
                 value, left = free, rest
@@ -221,9 +238,8 @@ def worth_of_trial(arms, j, none, tasks, best, left, m):
     mean, variance = arms[at.MEAN, j], arms[at.VARIANCE, j]
     seen = math.sqrt(m * variance / (m * variance + arms[at.SPREAD, j])) if variance > 0.0 else 0.0
     gain = 0.0
-    if count == 0 or arms[at.COUNT, j] + arms[at.OPEN, j] > 0.0:
-        deviation = math.sqrt(variance)
-        gain = gain_above(mean, seen * deviation, best)
+    if count == 0 or runs(arms, j) > 0.0:
+        gain = gain_above(mean, seen * math.sqrt(variance), best)
     else:
         values, scores, any_task = table(arms, at.VALUES), table(arms, at.LIKELIHOODS), none / count
         for i in tasks:
@@ -245,12 +261,11 @@ def rule_out(arms, memory, delta):
     for j in range(c):
         n = arms[at.COUNT, j]
         if arms[at.ACTIVE, j] != 0.0 and n > 0.0:
-            low = arms[at.TOTAL, j] / n - width(n * math.sqrt(c), delta) / math.sqrt(n)
-            memory[at.SURE] = max(memory[at.SURE], low)
+            memory[at.SURE] = max(memory[at.SURE], arms[at.TOTAL, j] / n - half_width(arms, n, delta))
     for j in range(c):
         n, possible = arms[at.COUNT, j], arms[at.ACTIVE, j] != 0.0
         if possible and n > 0.0:
-            possible = arms[at.TOTAL, j] / n + width(n * math.sqrt(c), delta) / math.sqrt(n) >= memory[at.SURE]
+            possible = arms[at.TOTAL, j] / n + half_width(arms, n, delta) >= memory[at.SURE]
         arms[at.POSSIBLE, j] = 1.0 if possible else 0.0
         left += 1 if possible else 0
     if left == 0:
@@ -274,9 +289,10 @@ def decide(arms, memory, settings):
         if arms[at.POSSIBLE, j] != 0.0:
             if first < 0 or arms[at.MEAN, j] > arms[at.MEAN, first]:
                 first = j
-            if arms[at.COUNT, j] + arms[at.OPEN, j] > 0.0 and (lead < 0 or arms[at.MEAN, j] > arms[at.MEAN, lead]):
+            if runs(arms, j) > 0.0 and (lead < 0 or arms[at.MEAN, j] > arms[at.MEAN, lead]):
                 lead = j
-    best, arm = arms[at.MEAN, first if lead < 0 else lead], first if lead < 0 else lead
+    arm = leader = first if lead < 0 else lead
+    best = arms[at.MEAN, leader]
     left = episodes_left(memory, settings)
     most = 0.0
     for j in range(c):
@@ -291,7 +307,7 @@ def decide(arms, memory, settings):
     memory[at.ARM], memory[at.LEADING], memory[at.POTENTIAL] = arm, best, more
     memory[at.SEARCHING] = 1.0 if lead < 0 or (arm != lead and most >= PROMISING * more * left) else 0.0
     noise = (FORMERLY * UNKNOWN_NOISE + memory[at.SQUARES]) / (FORMERLY + memory[at.REPEATS])
-    memory[at.HOPE] = best + math.sqrt(noise / max(arms[at.COUNT, arm if lead < 0 else lead], 1.0))
+    memory[at.HOPE] = best + math.sqrt(noise / max(arms[at.COUNT, leader], 1.0))
     told = memory[at.EPISODE]
     memory[at.DECIDE_AT] = told + (max(1.0, math.floor(told / STAY)) if arm == lead else 1.0)
 
@@ -301,7 +317,7 @@ def try_another(arms, memory):
     """Choose the source never tried that may be worth most in a task like no old one; False if there is none."""
     found, most = -1, -1.0
     for j in range(arms.shape[1] - 1):
-        if arms[at.ACTIVE, j] != 0.0 and arms[at.COUNT, j] + arms[at.OPEN, j] == 0.0:
+        if arms[at.ACTIVE, j] != 0.0 and runs(arms, j) == 0.0:
             gain = gain_above(arms[at.PRIOR_MEAN, j], math.sqrt(arms[at.PRIOR_VARIANCE, j]), memory[at.LEADING])
             if gain > most:
                 found, most = j, gain
@@ -328,7 +344,7 @@ def potential(arms, none, tasks, best):
             if weight > NEXT_TO_NOTHING:
                 reach = best
                 for j in range(c):
-                    if arms[at.ACTIVE, j] != 0.0 and arms[at.COUNT, j] + arms[at.OPEN, j] == 0.0:
+                    if arms[at.ACTIVE, j] != 0.0 and runs(arms, j) == 0.0:
                         reach = max(reach, arms[values + i, j])
                 more += weight * max(0.0, arms[values + i, c] - reach)
     return more

@@ -187,7 +187,7 @@ def credit(arms, memory, settings, arm, t, x, likelihood):
     elif rule == at.TSALLIS:
         credit_tsallis(arms, t, settings[at.REDUCED_VARIANCE] != 0.0, arm, x, likelihood)
     elif rule == at.BALANCING:
-        balancing.credit_balancing(arms, memory, settings, arm, x)
+        balancing.credit_balancing(arms, memory, arm, x)
 
 
 # EXP-3
@@ -209,7 +209,7 @@ def weigh_exp3(arms, beta):
 def credit_exp3(arms, memory, beta, x, likelihood):
     """Raise the log-weight of every arm that could have acted as the episode did."""
     n_arms = arms.shape[1]
-    chance = shared_chance(arms, likelihood, n_arms)
+    chance = shared_chance(arms, likelihood)
     for i in range(n_arms):
         if likelihood[i] > 0.0 and arms[at.ACTIVE, i] != 0.0:
             arms[at.LOG_WEIGHT, i] += beta * (x * likelihood[i] / chance) / n_arms
@@ -292,7 +292,7 @@ def weigh_tsallis(arms, memory, t, reduced):
 def credit_tsallis(arms, t, reduced, arm, x, likelihood):
     """Add the estimated loss of every arm: (loss - b) share / chance + b, b = 1/2 where p >= eta^2, else 0."""
     n_arms, eta = arms.shape[1], tsallis_rate(t, reduced)
-    chance = shared_chance(arms, likelihood, n_arms) if len(likelihood) else arms[at.PROBABILITY, arm]
+    chance = shared_chance(arms, likelihood) if len(likelihood) else arms[at.PROBABILITY, arm]
     for i in range(n_arms):
         base = 0.5 if reduced and arms[at.PROBABILITY, i] >= eta * eta else 0.0
         share = likelihood[i] if len(likelihood) else 1.0 if i == arm else 0.0
@@ -319,10 +319,10 @@ def weigh_softmax(arms, temperature):
 
 
 @inlined
-def shared_chance(arms, likelihood, n_arms):
-    """How likely the acts of an episode were, whichever of the first ``n_arms`` arms ran it."""
+def shared_chance(arms, likelihood):
+    """How likely the acts of an episode were, whichever arm ran it."""
     chance = 0.0
-    for i in range(n_arms):
+    for i in range(arms.shape[1]):
         chance += arms[at.PROBABILITY, i] * likelihood[i]
     return chance
 

@@ -63,7 +63,7 @@ class Informed(RegretBalancing):
         clip: bool = False,
         rng: Rng = None,
     ) -> None:
-        n_sources = whole(type(self).__name__, "n_sources", n_sources, at_least=0, at_most=10**6)
+        n_sources = whole(type(self).__name__, "n_sources", n_sources, at_least=0, at_most=selector.MOST_SOURCES)
         self.experience = as_experience(type(self).__name__, experience, n_sources)
         self._begin(
             rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=self.experience, kappa=kappa,
@@ -86,10 +86,10 @@ class Informed(RegretBalancing):
     def _rows(self) -> int:
         return layout.EXPERIENCE + layout.TABLES * len(self.experience.values)
 
-    def _table(self, which: int) -> FloatArray:
-        """One of the tables of old tasks [N, c + 1]."""
+    def _table(self, which: int, arms: FloatArray | None = None) -> FloatArray:
+        """One of the tables of old tasks [N, c + 1]; of these ``arms``, by default the selector's."""
         n = len(self.experience.values)
-        return self._arms[layout.EXPERIENCE + which * n :][:n]
+        return (self._arms if arms is None else arms)[layout.EXPERIENCE + which * n :][:n]
 
     def to_dict(self) -> dict[str, Any]:
         state = super().to_dict()
@@ -103,7 +103,7 @@ class Informed(RegretBalancing):
     def alike(self) -> FloatArray:
         """How likely the new task is to be like each old one, and last, like none [N + 1]."""
         with selector.LOCK:  # a fork makes a new one
-            arms, memory, n = self._arms.copy(), self._memory.copy(), len(self.experience.values)
-            kernels.catch_up(arms, memory, self._settings)
+            arms = self._arms.copy()
+            kernels.catch_up(arms, self._memory.copy(), self._settings)
             none = kernels.weigh_tasks(arms, self._settings)
-            return np.append(arms[layout.EXPERIENCE + layout.LIKELIHOODS * n :][:n, -1], none)
+            return np.append(self._table(layout.LIKELIHOODS, arms)[:, -1], none)

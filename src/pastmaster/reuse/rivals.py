@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -32,11 +33,11 @@ from pastmaster.checks import is_whole, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout, selector as base
+from pastmaster.reuse._selector_kernels import draw
 from pastmaster.reuse.asked import Asked, Episode
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.tables import counted
 
-PLAIN = -1  # RULE: the kernels count episodes and payoffs, and weigh nothing
 FIXED = MappingProxyType({"elimination": "none", "check_every": 1})
 
 
@@ -48,7 +49,7 @@ class PlainSelector(base.Selector):
     and ``_take_model``.
     """
 
-    rule = PLAIN
+    rule = layout.PLAIN
     fixed: ClassVar[Mapping[str, Any]] = MappingProxyType({**FIXED, "delta": 0.0})
 
     def __init__(self, rng: Rng, **arguments: Any) -> None:
@@ -81,7 +82,7 @@ class PlainSelector(base.Selector):
     def ask(self) -> Episode:
         with base.LOCK:
             number, chances = self.n_asked, self.probabilities
-            arm = drawn(chances, self._rng.random())
+            arm = int(draw(chances, self._rng.random()))
             self._begun(number, arm)
             self._arms[layout.PROBABILITY] = chances
             self._arms[layout.OPEN, arm] += 1.0
@@ -138,18 +139,27 @@ class PlainSelector(base.Selector):
         statement = "Nothing is proven with several episodes open at once." if at_once > 1 else statement
         return RegretGuarantee(episodes, None, None, None, statement)
 
+    def _if_independent(self, at_once: int | None, regret: Callable[[int], float], how: str) -> RegretGuarantee:
+        """A bound on the payoffs lost to each source in so many episodes, if returns are independent and alike."""
+        episodes, at_once = self._guaranteed(at_once)
+        if at_once > 1:
+            return self._conditional_guarantee(episodes, at_once, "")
+        span = self.bounds.span
+        bound = span * min(1.0, regret(episodes) / episodes)
+        empty = "This says nothing: the bound is the whole span. " if bound >= span else ""
+        statement = (
+            f"{empty}Over {counted(episodes, 'episode')}, {how}, the mean return per episode is at most {bound:.4g} "
+            "below the value of each source,\nif the returns of a source are independent and alike. Nothing is proven "
+            "about the learner, which never runs."
+        )
+        return RegretGuarantee(episodes, None, bound, bound, statement)
+
 
 def only(arm: int, n_sources: int) -> FloatArray:
     """The probabilities of a choice that is certain [c]."""
     chances = np.zeros(n_sources)
     chances[arm] = 1.0
     return chances
-
-
-def drawn(chances: FloatArray, u: float) -> int:
-    """Where a uniform number falls among probabilities; the last possible place if rounding leaves a gap at the top."""
-    reached = np.cumsum(chances)
-    return min(int(np.searchsorted(reached, u, side="right")), int(np.flatnonzero(chances)[-1]))
 
 
 def ucb1_regret(n_sources: int, episodes: int) -> float:
@@ -217,15 +227,4 @@ class UCB1(PlainSelector):
 
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return Theorem 1 of the paper for the least favourable gaps; nothing for several episodes open at once."""
-        episodes, at_once = self._guaranteed(at_once)
-        if at_once > 1:
-            return self._conditional_guarantee(episodes, at_once, "")
-        span = self.bounds.span
-        bound = span * min(1.0, ucb1_regret(self.n_sources, episodes) / episodes)
-        empty = "This says nothing: the bound is the whole span. " if bound >= span else ""
-        statement = (
-            f"{empty}Over {counted(episodes, 'episode')}, in expectation, the mean return per episode is at most "
-            f"{bound:.4g} below the value of each source,\nif the returns of a source are independent and alike. "
-            "Nothing is proven about the learner, which never runs."
-        )
-        return RegretGuarantee(episodes, None, bound, bound, statement)
+        return self._if_independent(at_once, partial(ucb1_regret, self.n_sources), "in expectation")

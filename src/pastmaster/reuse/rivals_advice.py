@@ -47,7 +47,7 @@ from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.former_state import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import FIXED, PlainSelector, only
-from pastmaster.tables import counted, shown
+from pastmaster.tables import shown
 
 SpanGuess = Literal["none", "log"]
 MOST_TRIALS = 50
@@ -208,16 +208,8 @@ class PolicyAdvice(PlainSelector):
 
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return Theorem 2 of the paper for independent episodes; nothing for several episodes open at once."""
-        episodes, at_once = self._guaranteed(at_once)
-        if at_once > 1:
-            return self._conditional_guarantee(episodes, at_once, "")
-        span = self.bounds.span
-        lost = advice_regret(self.n_sources, episodes, self._guess(episodes), self.delta) / episodes
-        bound = span * min(1.0, lost)
-        empty = "This says nothing: the bound is the whole span. " if bound >= span else ""
-        statement = (
-            f"{empty}Over {counted(episodes, 'episode')}, with probability at least {1 - self.delta:.3g}, the mean "
-            f"return per episode is at most {bound:.4g} below the value of each source,\nif the returns of a source "
-            "are independent and alike. Nothing is proven about the learner, which never runs."
+        return self._if_independent(
+            at_once,
+            lambda episodes: advice_regret(self.n_sources, episodes, self._guess(episodes), self.delta),
+            f"with probability at least {1 - self.delta:.3g}",
         )
-        return RegretGuarantee(episodes, None, bound, bound, statement)

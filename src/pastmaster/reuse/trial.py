@@ -39,6 +39,7 @@ RIVALS: dict[str, type[Selector]] = {
     rival.name: rival for rival in (BayesianPolicyReuse, LatentUCB, LatentThompson, PolicyAdvice, UCB1)
 }
 """Selectors of others, as published, to compare with. They have no learner."""
+NAMED = SELECTORS | RIVALS
 CALL = "selector(n_sources, episodes, bounds=..., rng=...)"
 DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
 
@@ -66,23 +67,22 @@ class Plan:
     @property
     def factory(self) -> Callable[..., Any]:
         """What makes a selector: the class of a name, or what was given."""
-        return (SELECTORS | RIVALS)[self.selector] if isinstance(self.selector, str) else self.selector
+        return NAMED[self.selector] if isinstance(self.selector, str) else self.selector
 
     def __post_init__(self) -> None:
         """Refuse what cannot make a selector."""
         if isinstance(self.selector, str):
-            known = SELECTORS | RIVALS
-            if self.selector not in known:
+            if self.selector not in NAMED:
                 raise InvalidInputError(
-                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(known)}, "
+                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(NAMED)}, "
                     "or a function that makes one"
                 )
-            if self.bounds is None and known[self.selector].bounded:
+            if self.bounds is None and NAMED[self.selector].bounded:
                 raise InvalidInputError(
                     f"transfer: bounds is None, must be (lower, upper) for {shown(self.selector)}: "
                     "return_bounds(tasks) of the family"
                 )
-            if known[self.selector].informed != (self.experience is not None):
+            if NAMED[self.selector].informed != (self.experience is not None):
                 wanted = "must be given for" if self.experience is None else "is of no use to"
                 raise InvalidInputError(
                     f"transfer: experience {wanted} the selector {shown(self.selector)}"
