@@ -75,15 +75,17 @@ def repays(arms, memory, settings, best, more):
     n, mark, before = arms[at.COUNT, c], memory[at.MARK], memory[at.BEFORE]
     early = (memory[at.MARK + 1] - memory[at.BEFORE + 1]) / (mark - before)
     recent = (arms[at.TOTAL, c] - memory[at.MARK + 1]) / (n - mark) if n - mark >= 0.25 * mark else early
+    noise = model.noise_variance(memory, settings)
     if recent >= best:
         return True
     if n - mark < 0.25 * mark:  # the two windows before
         return memory[at.REPAYING] != 0.0
-    error = 1.5 * math.sqrt(max(recent * (1.0 - recent), model.noise_variance(memory, settings)) * 2.0 / (n - mark))
+    error = 1.5 * math.sqrt(max(recent * (1.0 - recent), noise) * 2.0 / (n - mark))
     slope = 2.0 * (recent - early + error) / (n - before)
     left = model.episodes_left(memory, settings)
     wait = (best - recent) / slope if slope > 0.0 else math.inf
-    memory[at.REPAYING] = 1.0 if wait < 0.5 * left and (left - wait) * more > SURELY * wait * (best - recent) else 0.0
+    lost = max(0.0, n * best - arms[at.TOTAL, c]) + wait * (best - recent)
+    memory[at.REPAYING] = 1.0 if wait < 0.5 * left and (left - wait) * more > SURELY * lost else 0.0
     return memory[at.REPAYING] != 0.0
 
 
