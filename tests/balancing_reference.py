@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from pastmaster.reuse import _balancing_kernels as rule, _model_kernels as model
 
@@ -22,12 +22,12 @@ class Balancing:
     """Sources 0 .. c - 1, the learner c; payoffs in 0 .. 1. ``values`` [N, c] or None: what is known of old tasks."""
 
     def __init__(
-        self, c, episodes=None, *, values=None, errors=None, spread=None, best=None, likeness=(1e-6, 0.5, 1.0),
+        self, c, episodes=None, *, values=None, errors=None, spread=None, best=None, likeness=(1e-6, 0.5, 1.0, 0.0),
         kappa=0.25, preference=20.0, delta=0.1,
     ):  # fmt: skip
         self.c, self.T, self.kappa, self.preference, self.delta = c, episodes, kappa, preference, delta
         self.values = None if values is None else np.asarray(values, float)
-        self.tau2, self.odd, self.unlike = likeness
+        self.tau2, self.odd, self.unlike, self.omega2 = likeness
         if values is not None:
             zeros = np.zeros(self.values.shape)
             self.errors2 = zeros if errors is None else np.asarray(errors) ** 2
@@ -95,7 +95,10 @@ class Balancing:
         noise = self.spread2[:, j] if self.spread2 is not None else np.full(len(self.values), pooled)
         close = log_normal(x - self.values[:, j], self.tau2 + self.errors2[:, j] + noise / n)
         anything = log_normal(x - means[j], variances[j] + self.tau2 + pooled / n)
-        return close, anything
+        squares = math.fsum((payoff - x) ** 2 for payoff in self.told[j])
+        variance = noise + model.UNSEEN_NOISE
+        scatter = -0.5 * ((n - 1) * np.log(variance) + squares / variance) / (1 + self.omega2 * (n - 1) / 2)
+        return close + scatter, anything + logsumexp(scatter) - math.log(len(scatter))
 
     def weights(self):
         """The probability of being like each old task, and of being like none."""
@@ -175,7 +178,7 @@ class Balancing:
         in_play = self.possible()
         tried = [j for j in in_play if self.n(j)]
         lead = max(tried or in_play, key=lambda j: (mean[j], -j))
-        self.arm, self.lead, worth = lead, mean[lead], 0.0
+        self.arm, self.lead, worth = lead, mean[lead], model.NEGLIGIBLE * self.left
         for j in in_play:
             if tried and j == lead:
                 continue
@@ -236,8 +239,8 @@ class Balancing:
             variance = max(recent * (1 - recent), self.pooled(self.noise_before, 1.0))
             slope = (recent - early + 1.5 * math.sqrt(2 * variance / len(late))) / ((len(own) - mark // 2) / 2)
             wait = (self.hope - recent) / slope if slope > 0 else math.inf
-            pays = wait < self.left / 2 and (self.left - wait) * self.more > rule.SURELY * wait * (self.hope - recent)
-            self.repaying = pays
+            lost = max(0.0, len(own) * self.hope - math.fsum(own)) + wait * (self.hope - recent)
+            self.repaying = wait < self.left / 2 and (self.left - wait) * self.more > rule.SURELY * lost
         return self.repaying
 
     def another(self):

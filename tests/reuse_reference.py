@@ -83,28 +83,36 @@ class Exp3:
         return all(gap / 2 > math.sqrt(-math.log(self.delta / (2 * self.c)) / (2 * len(x))) for x in (one, other))
 
 
-def confidence_ends(payoffs, log_level):
-    """The predictable plug-in empirical Bernstein sequence after these payoffs; each end fails with chance e^-level.
+def log_capital(payoffs, mean, exactly=False):
+    """What a bettor has who says that payoffs are more than ``mean`` in expectation, or what he has at least.
 
-    The high end is at most 1, as payoffs are; where all slopes are 0 (no payoff, or level 0) nothing is ruled out.
+    The first capital, 1, is divided among bets of 3/4, 3/8, ..., in proportion to 1, 1/4, 1/9, ...
     """
-    total, squares = 0.0, 0.0
-    mean, variance = 0.5, 0.25
-    slopes, weighted, charges = [], [], []
-    for n, x in enumerate(payoffs, start=1):
-        slope = min(math.sqrt(2 * log_level / (variance * n * math.log(n + 1))), 0.75)
-        v, psi = 4 * (x - mean) ** 2, (-math.log(1 - slope) - slope) / 4
-        slopes.append(slope)
-        weighted.append(slope * x)
-        charges.append(v * psi)
-        total += x
-        mean = (0.5 + total) / (n + 1)
-        squares += (x - mean) ** 2
-        variance = (0.25 + squares) / (n + 1)
-    if not any(slopes):
-        return 0.0, 1.0
-    centre, width = math.fsum(weighted), log_level + math.fsum(charges)
-    return (centre - width) / math.fsum(slopes), min(1.0, (centre + width) / math.fsum(slopes))
+    bets = [0.75 / 2**k for k in range(12)]
+    parts = [1 / (k + 1) ** 2 for k in range(12)]
+    logs = []
+    for share, part in zip(bets, parts, strict=True):
+        gains = [share / mean * (x - mean) for x in payoffs]
+        curve = (share + math.log(1 - share)) / share**2
+        told = [math.log1p(y) if exactly else y + curve * y * y for y in gains]
+        logs.append(math.fsum(told) + math.log(part / math.fsum(parts)))
+    return max(logs) + math.log(math.fsum(math.exp(log - max(logs)) for log in logs))
+
+
+def confidence_ends(payoffs, log_level):
+    """The means that no bettor with a capital of exp(log_level) speaks against; each end fails with chance e^-level."""
+    return _low_end(payoffs, log_level), 1 - _low_end([1 - x for x in payoffs], log_level)
+
+
+def _low_end(payoffs, log_level):
+    high = math.fsum(payoffs) / max(len(payoffs), 1)
+    low = next((high / 2**k for k in range(1, 7) if high and log_capital(payoffs, high / 2**k) >= log_level), 0.0)
+    if low == 0.0:
+        return 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_capital(payoffs, middle) >= log_level else (low, middle)
+    return low
 
 
 def tsallis_probabilities(losses, eta):

@@ -151,5 +151,31 @@ def test_where_nothing_can_be_written_it_compiles_without_a_cache_and_says_so_on
     assert done.stdout.splitlines()[1:] == ["[]", result], done.stderr
 
 
+def test_a_cached_loop_is_compiled_anew_where_another_module_changed(tmp_path):
+    """As after an upgrade: a loop whose own file is the same holds a constant and a loop of other files."""
+    package = tmp_path / "pastmaster"
+    shutil.copytree(Path(pastmaster.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "constants.py").write_text("VALUE = 1\n")
+    inner = "from pastmaster.compiled import kernel\n@kernel\ndef twice(x):\n    return 2 * x\n"
+    (package / "inner.py").write_text(inner)
+    outer = "from pastmaster import constants, inner\nfrom pastmaster.compiled import kernel\n"
+    (package / "outer.py").write_text(outer + "@kernel\ndef both():\n    return inner.twice(10) + constants.VALUE\n")
+    script = "from pastmaster import outer; print(outer.both(), sum(outer.both.stats.cache_hits.values()))"
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment = kept | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert [run(), run()] == [["21", "0"], ["21", "1"]]
+    (package / "constants.py").write_text("VALUE = 2\n")
+    assert [run(), run()] == [["22", "0"], ["22", "1"]]
+    (package / "inner.py").write_text(inner.replace("2 * x", "3 * x"))
+    assert [run(), run()] == [["32", "0"], ["32", "1"]]
+
+
 if __name__ == "__main__":
     print_bits(int(sys.argv[1]))

@@ -222,7 +222,8 @@ def each(things: Any, place: str, wanted: str = "a list") -> Iterator[Any]:
 
 def listed(things: Any, place: str, wanted: str = "a list", most: int = MOST_LISTED) -> list[Any]:
     """An iterable as a list, which is not endless."""
-    found = list(islice(each(things, place, wanted), most + 1))
-    if len(found) > most:
+    many = isinstance(things, np.ndarray) and things.ndim > 0 and len(things) > most  # a view may be of any size
+    found = [] if many else list(islice(each(things, place, wanted), most + 1))
+    if many or len(found) > most:
         raise InvalidInputError(f"{place} is {shown(things)}, which holds more than {most:,}, must be {wanted}")
     return found

@@ -4,6 +4,10 @@
 A compiled loop and the Python it is written in give the same bits; run with ``NUMBA_DISABLE_JIT=1`` to use the
 Python. The first call on a machine compiles and is slow: on a terminal one line announces it.
 
+A cached loop holds copies of the loops and constants of other modules that it uses. Numba looks at the date and size of
+a loop's own file alone, so that after an upgrade it could run code of two versions. We look at the text of all files
+that a loop may have been made of.
+
 The cache is beside the sources, or in the home folder, or where ``NUMBA_CACHE_DIR`` says. Where none of them can be
 written, every process compiles for itself, and a warning says so once. No shared folder takes their place: a cache is
 code, and whoever can write it can run it.
@@ -12,9 +16,12 @@ code, and whoever can write it can run it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from numba import njit
@@ -47,7 +54,38 @@ def _compiled(function: Function, **options: Any) -> Function:
         compiled = njit(nogil=True, **options)(function)
     if isinstance(compiled, Dispatcher):  # not where compiling is turned off
         _shield(compiled)
+        _stamp(compiled)
     return compiled
+
+
+def _stamp(compiled: Any) -> None:
+    """Let a cached loop be used only if all files that it may have been made of are as they were."""
+    file = getattr(compiled._cache, "_cache_file", None)  # there is none where nothing can be written
+    if file is not None:
+        digest = hashlib.sha256()
+        for name in sorted(_made_of(compiled.py_func.__module__, set())):
+            digest.update(_text_of(name))
+        file._source_stamp = (file._source_stamp, digest.hexdigest())
+
+
+def _made_of(name: str, found: set[str]) -> set[str]:
+    """A module and, of this package, all those whose names it has, as far as that goes."""
+    if name in found or name.partition(".")[0] != "pastmaster" or name not in sys.modules:
+        return found
+    found.add(name)
+    for value in tuple(vars(sys.modules[name]).values()):
+        if isinstance(value, ModuleType):
+            _made_of(value.__name__, found)
+        elif isinstance(value, Dispatcher):
+            _made_of(value.py_func.__module__, found)
+    return found
+
+
+@functools.cache
+def _text_of(name: str) -> bytes:
+    """The text of a module, if it has a file."""
+    file = sys.modules[name].__file__
+    return Path(file).read_bytes() if file is not None and Path(file).is_file() else b""
 
 
 def _shield(compiled: Any) -> None:

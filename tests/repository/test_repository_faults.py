@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -478,6 +479,22 @@ def test_damage_that_once_went_unnamed(filled: Path, kind: str, seed: int, tmp_p
     log = tmp_path / "log"
     judge_copies(filled, kind, seed, log)
     assert [verdict.problems for verdict in verdicts_of(log) if verdict.problems] == []
+
+
+def test_a_key_of_an_index_that_leads_astray_those_who_read_its_neighbour(filled: Path, tmp_path: Path) -> None:
+    """One bit turns "tasks" into "task3" where an index has it: every fifth such place is tried."""
+    with Repository(filled) as repository:
+        original = faults.Survey(repository)
+    whole, lost = filled.read_bytes(), 0
+    places = [match.end() - 1 for match in re.finditer(b"tasks.next_state", whole, re.DOTALL)]
+    for k, place in enumerate(places[::5]):
+        data, copy = bytearray(whole), tmp_path / f"copy{k}.db"
+        data[place - len(b".next_state")] ^= 0x40
+        copy.write_bytes(data)
+        verdict = faults.judge(copy, original)
+        assert verdict.problems == []
+        lost += verdict.lost
+    assert lost
 
 
 def test_an_array_whose_bytes_became_another_type_is_damage(filled: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pastmaster import (
     TsallisINF,
 )
 from pastmaster.reuse import _layout as layout
+from pastmaster.reuse.informed import LIKENESS
 
 SELECTORS = [Exp3Transfer, TsallisINF, RegretBalancing, Informed, ProbabilisticPolicyReuse]
 every_selector = pytest.mark.parametrize("cls", SELECTORS, ids=lambda cls: cls.name)
@@ -153,7 +154,7 @@ def with_old_tasks(rng):
 
 
 def by_old_tasks():
-    likeness = with_old_tasks(0)._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]].tolist()
+    likeness = with_old_tasks(0)._settings[LIKENESS].tolist()
     return Balancing(3, 400, values=OLD_TASKS, likeness=likeness, delta=1e-12, kappa=0.8, preference=4.0)
 
 

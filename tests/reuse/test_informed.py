@@ -15,6 +15,7 @@ from numba import njit
 
 from pastmaster import Experience, Informed, RegretBalancing
 from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
+from pastmaster.reuse.informed import LIKENESS
 
 UNIT = (0.0, 1.0)
 
@@ -47,7 +48,7 @@ def drawn_case(rng, kind):
     if rng.random() < 0.5:
         known["best"] = values.max(axis=1) + rng.uniform(-0.1, 0.1, n)
     selector = Informed(c, episodes, bounds=UNIT, experience=known, rng=0, **settings)
-    likeness = selector._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]].tolist()
+    likeness = selector._settings[LIKENESS].tolist()
     return selector, reference.Balancing(c, episodes, **known, likeness=likeness, **settings), means, noise
 
 
@@ -179,7 +180,7 @@ def of_two_tasks(V, T, *, sure, spread=True):
     """Told what the world is: the new task is one of the two, a source is hardly ever odd."""
     noise = np.zeros(V.shape) if sure else np.sqrt(V * (1 - V))
     selector = Informed(3, T, bounds=UNIT, experience=Experience(V, spread=noise if spread else None), rng=0)
-    selector._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]] = 1e-6, 0.01, 0.01
+    selector._settings[LIKENESS] = 1e-6, 0.01, 0.01, 1.0
     return selector
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import reference
+import reuse_reference
 
 from pastmaster import (
     Experience,
@@ -220,14 +221,37 @@ def test_the_share_of_tasks_like_none_is_found(unlike, seed):
     ],
 )
 def test_few_equal_or_strange_tasks_still_give_shares_and_a_variance(payoffs):
-    variance, odd, unlike = likeness(payoffs)
+    variance, odd, unlike, noise = likeness(payoffs, np.zeros(payoffs.shape))
     assert 1e-6 <= variance < 1.0
     assert 0.0 < odd < 1.0
     assert 0.0 < unlike < 1.0
+    assert 0.0 < noise <= 1.0
 
 
 def test_equal_rows_are_alike():
-    variance, odd, unlike = likeness(np.tile([[0.1, 0.5, 0.9]], (40, 1)))
+    variance, odd, unlike, _ = likeness(np.tile([[0.1, 0.5, 0.9]], (40, 1)))
     assert variance == pytest.approx(1e-6, rel=0.1)
     assert odd < 0.02
     assert unlike < 0.04
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.4, 1.0])
+def test_how_alike_the_noise_of_tasks_is_is_found(deviation, seed):
+    """To a tenth; without spreads it is taken to be anything."""
+    rng = np.random.default_rng(seed)
+    rows, logs = rng.random((100, 30)), rng.normal(-3, 0.5, (100, 30))
+    values = np.concatenate([rows, rows + rng.normal(0, 0.002, rows.shape)])
+    spreads = np.exp(np.concatenate([logs, logs + rng.normal(0, deviation, rows.shape)]))
+    assert np.sqrt(likeness(values, spreads).noise) == pytest.approx(deviation, rel=0.1)
+    assert likeness(values).noise == 1.0
+
+
+def test_how_much_returns_scatter_tells_old_tasks_apart():
+    """Ten tasks where two sources are loud, ten where they are quiet; a third tells which is like which, untried."""
+    values = np.repeat([[0.5, 0.5, 0.1], [0.5, 0.5, 0.3]], 10, axis=0)
+    spread = np.repeat([[0.4, 0.4, 0.0], [0.05, 0.05, 0.0]], 10, axis=0)
+    for scatter, alike in ((0.4, slice(0, 10)), (0.05, slice(10, 20))):
+        selector = Informed(3, 100, bounds=(0, 1), experience=Experience(values, spread=spread), rng=0)
+        for sign in (1, -1, 1, -1, 1, -1):
+            selector.tell(reuse_reference.forced(selector, 0), 0.5 + sign * scatter)
+        assert selector.alike[alike].sum() > 0.9

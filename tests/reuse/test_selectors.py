@@ -22,7 +22,7 @@ from pastmaster import (
     TsallisINF,
     regret_bound,
 )
-from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
+from pastmaster.reuse import _layout as layout, _selector_kernels as kernels, former_state
 from pastmaster.reuse.exp3_transfer import theorem_beta
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
@@ -617,7 +617,7 @@ def test_a_generator_state_cut_short_is_refused(seed, kind):
 def test_a_pending_arm_that_does_not_exist_is_refused(cls, rng, pending):
     """In a file from when one episode could be open: a tell of it would write beside the arrays."""
     state = make(cls, rng).to_dict()
-    del state["open"], state["arms"][layout.FORMER_ROWS :], state["memory"][layout.N_MEMORY :]
+    del state["open"], state["arms"][former_state.ONE_OPEN :], state["memory"][layout.N_MEMORY :]
     if cls is RegretBalancing:  # as it was then
         del state["arguments"]["preference"]
         state["arguments"]["floor"] = 0.3
@@ -667,10 +667,8 @@ def staged(cls, rng, counts, means, **settings):
     state = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings).to_dict()
     state["arms"][layout.COUNT] = [float(n) for n in counts]
     state["arms"][layout.TOTAL] = [n * mean for n, mean in zip(counts, means, strict=True)]
-    state["arms"][layout.SEEN], state["arms"][layout.SEEN_TOTAL] = (
-        state["arms"][layout.COUNT],
-        state["arms"][layout.TOTAL],
-    )
+    state["arms"][layout.SEEN] = state["arms"][layout.COUNT]
+    state["arms"][layout.SEEN_TOTAL] = state["arms"][layout.SEEN_SQUARES] = state["arms"][layout.TOTAL]  # all 0 or 1
     state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = float(sum(counts))
     state["memory"][layout.NEXT_CHECK] = float(sum(counts) + 1)
     return cls.from_dict(state)
@@ -756,10 +754,8 @@ def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     state = make(Exp3Transfer, rng, 2, bounds=(0.0, 1.0), check_every=1, beta=0.3).to_dict()
     state["arms"][layout.COUNT] = [1000.0, 1000.0, 1000.0]
     state["arms"][layout.TOTAL] = [0.0, 1000.0, 0.0]
-    state["arms"][layout.SEEN], state["arms"][layout.SEEN_TOTAL] = (
-        state["arms"][layout.COUNT],
-        state["arms"][layout.TOTAL],
-    )
+    state["arms"][layout.SEEN] = state["arms"][layout.COUNT]
+    state["arms"][layout.SEEN_TOTAL] = state["arms"][layout.SEEN_SQUARES] = state["arms"][layout.TOTAL]  # all 0 or 1
     state["arms"][layout.LOG_WEIGHT] = [1000.0, 0.0, 0.0]
     state["arms"][layout.WEIGHT] = [1.0, 0.0, 0.0]
     state["memory"][layout.SHIFT] = 1000.0

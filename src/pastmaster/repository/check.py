@@ -178,9 +178,10 @@ class Examiner:
         try:
             with self.connection.begin_nested():
                 return next(iter(rows.fetch_arrays(self.connection, table, [number])))[1]
-        except UNREADABLE:
-            found = {}
+        except UNREADABLE as error:
+            found, why = {}, str(error)
         place, here = f"{table} {number}", (arrays.c.owner == table) & (arrays.c.owner_id == number)
+        noted = len(self.damage)
         names = self._ask(place, lambda: list(self.connection.execute(sa.select(arrays.c.name).where(here)).scalars()))
         for name in names or ():
             query = sa.select(arrays.c.data, arrays.c.size, arrays.c.sha256).where(here, arrays.c.name == name)
@@ -191,6 +192,8 @@ class Examiner:
             array = self._try(place, partial(unpack, Packed(*packed), table, number, name))
             if array is not None:
                 found[name] = array
+        if len(self.damage) == noted:  # each can be found, but not all of them on the way that readers go
+            self.damage.append(Damage(place, why.removeprefix(f"{place}: ")))
         return found
 
     def references(self) -> None:

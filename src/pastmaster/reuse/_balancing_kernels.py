@@ -14,9 +14,9 @@ another. ``docs/guarantees.md`` has what all this proves.
 
 The learner seems better if more can be earned than by the sources (``POTENTIAL``), no source on trial promises enough,
 every source in play was tried once, and one of these holds: it has lost little to the best source so far; it earns more
-of late; or its progress, extrapolated with 1.5 standard errors, repays four times what it still loses in the episodes
-left. The best source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``). Where sources
-are few, each of them is tried once whatever the model says: after 10 c episodes, if 1.5 c^2 are left.
+of late; or its progress, extrapolated with 1.5 standard errors, repays in the episodes left four times what it has lost
+and still loses. The best source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
+Where sources are few, each of them is tried once whatever the model says: after 10 c episodes, if 1.5 c^2 are left.
 """
 
 import math

@@ -13,7 +13,9 @@ import numpy as np
 from pastmaster.compiled import inlined, kernel
 from pastmaster.reuse import _layout as at
 
-LARGEST_LAMBDA = 0.75
+BETS = 12  # the shares of the capital that are bet: 3/4, 3/8, 3/16, ...
+HALVINGS = 20  # of the interval that a lower end is looked for in
+ROUNDING = 2.0**-40  # more than rounding can add to the logarithm of the capital, for each payoff
 
 
 @inlined
@@ -28,32 +30,67 @@ def seen_mean(arms, i):
     return arms[at.SEEN_TOTAL, i] / arms[at.SEEN, i]
 
 
-@kernel
-def payoff_variance(arms, i):
-    """The variance of a source's payoffs as estimated so far, starting from 1/4."""
-    return (0.25 + arms[at.DEVIATION, i]) / (arms[at.SEEN, i] + 1.0)
+@inlined
+def may_be_ruled_out(n, total, squares, mean, level):
+    """Whether the capital against this mean may have reached exp(level): it is at most exp(gap^2 / (2 squares))."""
+    gap = total - n * mean
+    return gap > 0.0 and gap * gap >= 2.0 * level * (squares - mean * (2.0 * total - n * mean))
 
 
 @kernel
-def confidence_ends(arms, i, log_level):
-    """Both ends of a source's confidence sequence; the high one is at most 1, as payoffs are."""
-    slope, weighted, charge = arms[at.SLOPE, i], arms[at.WEIGHTED, i], arms[at.CHARGE, i]
-    if slope == 0.0:
-        return 0.0, 1.0
-    return (weighted - log_level - charge) / slope, min(1.0, (weighted + log_level + charge) / slope)
+def log_capital(n, total, squares, mean):
+    """The logarithm of what a bettor has who says that the expectation of n payoffs is larger than ``mean`` > 0.
+
+    The payoffs x are given by their sum and the sum of their squares. A bettor who risks the share s of the capital
+    multiplies it by 1 + y, y = (s / mean) (x - mean) >= -s. As (ln(1 + y) - y) / y^2 rises in y,
+
+        ln(1 + y) >= y - r y^2,    r = -(s + ln(1 - s)) / s^2,
+
+    so sums alone tell what the capital is at least. Of the first capital, 1, the part 1 / (k + 1)^2, divided by the sum
+    of these, is bet with s = 3/4, 3/8, 3/16, ... (k = 0, 1, 2, ...). If the expectation of each payoff given those
+    before is at most ``mean``, the capital is a supermartingale, and reaches exp(level) with a chance of at most
+    exp(-level), ever (Ville).
+    """
+    gap, around = total - n * mean, squares - mean * (2.0 * total - n * mean)
+    top, sum_of, parts, share = -np.inf, 0.0, 0.0, 0.75
+    for k in range(BETS):
+        slope, part = share / mean, 1.0 / ((k + 1.0) * (k + 1.0))
+        log = slope * gap + (share + math.log(1.0 - share)) / (share * share) * slope * slope * around + math.log(part)
+        if log > top:
+            sum_of, top = sum_of * math.exp(top - log) + 1.0, log
+        else:
+            sum_of += math.exp(log - top)
+        parts += part
+        share *= 0.5
+    return top + math.log(sum_of / parts) - ROUNDING * n
 
 
 @kernel
-def extend_confidence(arms, i, x, log_level):
-    """One more payoff of source i in its confidence sequence (see ``Exp3Transfer``)."""
-    n, variance = arms[at.SEEN, i], payoff_variance(arms, i)
-    slope = min(math.sqrt(2.0 * log_level / (variance * (n + 1.0) * math.log(n + 2.0))), LARGEST_LAMBDA)
-    arms[at.SLOPE, i] += slope
-    arms[at.WEIGHTED, i] += slope * x
-    surprise = x - (0.5 + arms[at.SEEN_TOTAL, i]) / (n + 1.0)
-    arms[at.CHARGE, i] += surprise * surprise * (-math.log(1.0 - slope) - slope)
-    error = x - (0.5 + arms[at.SEEN_TOTAL, i] + x) / (n + 2.0)
-    arms[at.DEVIATION, i] += error * error
+def lower_end(n, total, squares, level, least):
+    """The largest expectation found from ``least`` on that the payoffs rule out as too small; or ``least``.
+
+    The bettor's capital falls in ``mean``. What it is known to be at least does so only where payoffs are not many times
+    as large; so the search begins at a half, a quarter ... of their mean.
+    """
+    left, out, share = total / n, least, 1.0
+    if not left > least:
+        return least
+    for _ in range(6):
+        share *= 0.5
+        out = max(least, share * left)
+        if log_capital(n, total, squares, out) >= level:
+            break
+        if out == least:
+            return least
+    else:
+        return least
+    for _ in range(HALVINGS):
+        middle = 0.5 * (out + left)
+        if log_capital(n, total, squares, middle) >= level:
+            out = middle
+        else:
+            left = middle
+    return out
 
 
 @kernel
@@ -62,13 +99,13 @@ def eliminate(arms, settings, t):
     c = arms.shape[1] - 1
     if c == 0:
         return False
-    anytime, dropped = settings[at.ELIMINATION] == at.ANYTIME, False
+    anytime, dropped, best = settings[at.ELIMINATION] == at.ANYTIME, False, leading_seen_mean(arms)
     level = math.log((1.0 if anytime else 2.0) * c / settings[at.DELTA])
-    best = leading_low_end(arms, level) if anytime else leading_seen_mean(arms)
+    if anytime:
+        best = leading_low_end(arms, level, best)
     for k in range(c):
         if known(arms, k):
-            # a low end is never above its own high end
-            worse = best > confidence_ends(arms, k, level)[1] if anytime else beaten(arms, k, best, level, t)
+            worse = best > 0.0 and is_below(arms, k, best, level) if anytime else beaten(arms, k, best, level, t)
             if worse:
                 arms[at.ACTIVE, k], arms[at.DROPPED, k] = 0.0, t
                 dropped = True
@@ -86,12 +123,26 @@ def leading_seen_mean(arms):
 
 
 @kernel
-def leading_low_end(arms, level):
-    """The largest lower end among the sources in play."""
-    best = -np.inf
+def is_below(arms, k, mean, level):
+    """Whether the payoffs of source k rule out that it is worth ``mean`` < 1 or more."""
+    n, total, squares = arms[at.SEEN, k], arms[at.SEEN_TOTAL, k], arms[at.SEEN_SQUARES, k]
+    if not may_be_ruled_out(n, n - total, n - 2.0 * total + squares, 1.0 - mean, level):
+        return False
+    return log_capital(n, n - total, n - 2.0 * total + squares, 1.0 - mean) >= level
+
+
+@kernel
+def leading_low_end(arms, level, largest):
+    """The largest lower end among the sources in play; 0 if none can be below even the ``largest`` mean."""
+    best, needed = 0.0, False
+    for k in range(arms.shape[1] - 1):
+        if known(arms, k) and not needed:
+            n, total = arms[at.SEEN, k], arms[at.SEEN_TOTAL, k]
+            squares = n - 2.0 * total + arms[at.SEEN_SQUARES, k]
+            needed = may_be_ruled_out(n, n - total, squares, 1.0 - largest, level)
     for j in range(arms.shape[1] - 1):
-        if known(arms, j):
-            best = max(best, confidence_ends(arms, j, level)[0])
+        if needed and known(arms, j):
+            best = lower_end(arms[at.SEEN, j], arms[at.SEEN_TOTAL, j], arms[at.SEEN_SQUARES, j], level, best)
     return best
 
 

@@ -7,8 +7,12 @@ else as large as returns of one source were found to vary, sigma^2. So the mean 
 
     N(x_j; V_ij, tau^2 + e_ij^2 + s_ij^2 / n_j)    or, if j is odd,    N(x_j; m_j, S_j + tau^2 + sigma^2 / n_j),
 
-m_j and S_j mean and variance of column j. The likelihood of task i is the product over the sources tried of
-max((1 - ODD) first, ODD second): one odd source cannot refute a task. That of "none" is the product of the second.
+m_j and S_j mean and variance of column j. How much these returns scatter says which task it is, too: their squared
+distances from x_j, q_j in sum, have the density of n_j - 1 normal numbers of variance s_ij^2, to the power 1 / (1 +
+omega^2 (n_j - 1) / 2). Among tasks that are alike ln s^2 has the variance omega^2, and from n returns it is known up to
+2 / (n - 1): the power is the share of this in both. The likelihood of task i is the product over the sources tried of
+max((1 - ODD) first, ODD second), the first times the density of q_j, the second times its mean over all old tasks: one
+odd source cannot refute a task. That of "none" is the product of the second.
 Without old tasks there is only "none", with the mean and variance of the sources tried so far (``set_prior``).
 
 *Expectation.* If the task is like i, source j is worth V_ij before it was tried, and afterwards the mean of V_ij and
@@ -19,8 +23,8 @@ the task is like none, m_j and S_j take the place of V_ij and tau^2. Mean and va
 for m episodes earns m (E v_j - b) more than b, and gains up to (R - m) E(E[v_j | m returns] - b)^+ later. E[v_j | m
 returns] is as far from its mean as v_j is, times sqrt(m s^2 / (m s^2 + noise)), s^2 the variance of v_j. m = 1 is
 looked at, and the m at which half of that variance is known. The source with the largest sum for each episode of its
-trial runs; if no sum is positive, the best one, which then stays for a fiftieth of the episodes so far. Before the
-first trial, b is the largest expectation of all. Open episodes are taken to pay what is expected.
+trial runs; if no sum is above R / 10,000, the best one, which then stays for a fiftieth of the episodes so far. Before
+the first trial, b is the largest expectation of all. Open episodes are taken to pay what is expected.
 
 Rows and places are those of ``_layout``; the weights of tasks are in the learner's column.
 """
@@ -35,8 +39,10 @@ from pastmaster.reuse import _layout as at
 FAR = 25.0  # what is less likely by so many powers of e is left out
 RECENT = 1.3  # the noise changes by this factor before likelihoods are computed anew
 UNKNOWN_NOISE = 1.0 / 12.0  # the variance of a payoff of which nothing is known
+UNSEEN_NOISE = 1e-4  # a variance that says nothing of a task: deviations of a hundredth of the bounds' span
 FORMERLY = 0.1  # as if so many episodes had shown that
 NEXT_TO_NOTHING = 1e-12  # a weight that cannot matter
+NEGLIGIBLE = 1e-4  # a trial that gains less than this for each episode left is not worth the trouble
 PROMISING = 0.1  # a trial that may gain less than this share of what the learner may gain does not keep it waiting
 STAY = 50  # the best arm stays for 1 / STAY of the episodes so far
 
@@ -84,7 +90,9 @@ def learn_return(arms, memory, arm, x):
     n, total = arms[at.COUNT, arm], arms[at.TOTAL, arm]
     if n > 0.0:
         memory[at.REPEATS] += 1.0
-        memory[at.SQUARES] += (x - total / n) * (x - (total + x) / (n + 1.0))
+        square = (x - total / n) * (x - (total + x) / (n + 1.0))
+        arms[at.SCATTER, arm] += square
+        memory[at.SQUARES] += square
     arms[at.CHANGED, arm] = 1.0
 
 
@@ -108,11 +116,30 @@ def weigh_tasks_by(arms, memory, settings, j):
     mean = arms[at.TOTAL, j] / n
     values, errors, scores = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.LIKELIHOODS)
     wide = log_normal(mean - arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around + memory[at.NOISE] / n)
+    scatter, trust = arms[at.SCATTER, j], 1.0 / (1.0 + 0.5 * settings[at.DEVIATION_OF_NOISE] * (n - 1.0))
+    top, total = -math.inf, 0.0
+    for i in range(count):
+        score = trust * log_scatter(scatter, n, noise_of(arms, memory, i, j))
+        arms[scores + i, j] = score
+        if score > top:
+            total, top = total * math.exp(top - score) + 1.0, score
+        else:
+            total += math.exp(score - top)
+    if count > 0:
+        wide += top + math.log(total / count)
     odd, likely = math.log(settings[at.ODD]) + wide, math.log(1.0 - settings[at.ODD])
     for i in range(count):
         variance = around + arms[errors + i, j] + noise_of(arms, memory, i, j) / n
-        arms[scores + i, j] = max(odd, likely + log_normal(mean - arms[values + i, j], variance))
+        close = log_normal(mean - arms[values + i, j], variance) + arms[scores + i, j]
+        arms[scores + i, j] = max(odd, likely + close)
     arms[at.ANY, j] = wide
+
+
+@inlined
+def log_scatter(scatter, n, noise):
+    """How likely n normal payoffs scatter so much around their mean, as a logarithm, up to a constant."""
+    variance = noise + UNSEEN_NOISE
+    return -0.5 * ((n - 1.0) * math.log(variance) + scatter / variance)
 
 
 @inlined
@@ -184,32 +211,36 @@ def set_prior(arms):
 @kernel
 def predict(arms, memory, settings, none, tasks):
     """Write mean and variance of what each source is worth, and of one return, given the old tasks and its returns."""
-    c, around = arms.shape[1] - 1, settings[at.DEVIATION_OF_TASKS]
+    c, around, odd = arms.shape[1] - 1, settings[at.DEVIATION_OF_TASKS], math.log(settings[at.ODD])
     values, errors, scores = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.LIKELIHOODS)
-    odd = math.log(settings[at.ODD])
+    own, free, rest = np.zeros(c), np.empty(c), np.empty(c)
     for j in range(c):
         n = arms[at.COUNT, j]
-        own = arms[at.TOTAL, j] / n if n > 0.0 else 0.0
-        noise = memory[at.NOISE]
-        free, rest = shrunk(arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around, own, noise, n)
-        mean, square, spread = none * free, none * (free * free + rest), none * noise
-        for i in tasks:
-            weight = arms[scores + i, c]
-            if weight == 0.0:
-                continue
-            noise = noise_of(arms, memory, i, j)
-            value, left = shrunk(arms[values + i, j], around + arms[errors + i, j], own, noise, n)
-            if n > 0.0 and arms[scores + i, j] <= odd + arms[at.ANY, j]:
-                value, left = free, rest
-            mean += weight * value
-            square += weight * (value * value + left)
-            spread += weight * noise
-        arms[at.MEAN, j], arms[at.SPREAD, j] = mean, spread
-        variance = max(square - mean * mean, 0.0) + (settings[at.ODD] * arms[at.PRIOR_VARIANCE, j] if n == 0.0 else 0.0)
-        waiting = arms[at.OPEN, j]  # open episodes are taken to pay what is expected
-        arms[at.VARIANCE, j] = (
-            variance * spread / (spread + waiting * variance) if waiting * variance > 0.0 else variance
-        )
+        own[j] = arms[at.TOTAL, j] / n if n > 0.0 else 0.0
+        prior = arms[at.PRIOR_VARIANCE, j] + around
+        free[j], rest[j] = shrunk(arms[at.PRIOR_MEAN, j], prior, own[j], memory[at.NOISE], n)
+        arms[at.MEAN, j], arms[at.SPREAD, j] = none * free[j], none * memory[at.NOISE]
+        arms[at.VARIANCE, j] = none * (free[j] * free[j] + rest[j])  # the mean of squares, at first
+    for i in tasks:
+        weight = arms[scores + i, c]
+        if weight == 0.0:
+            continue
+        for j in range(c):
+            n, noise = arms[at.COUNT, j], noise_of(arms, memory, i, j)
+            value, left = arms[values + i, j], around + arms[errors + i, j]
+            if n > 0.0:
+                value, left = shrunk(value, left, own[j], noise, n)
+                if arms[scores + i, j] <= odd + arms[at.ANY, j]:
+                    value, left = free[j], rest[j]
+            arms[at.MEAN, j] += weight * value
+            arms[at.VARIANCE, j] += weight * (value * value + left)
+            arms[at.SPREAD, j] += weight * noise
+    for j in range(c):
+        n, mean, spread = arms[at.COUNT, j], arms[at.MEAN, j], arms[at.SPREAD, j]
+        variance = max(arms[at.VARIANCE, j] - mean * mean, 0.0)
+        variance += settings[at.ODD] * arms[at.PRIOR_VARIANCE, j] if n == 0.0 else 0.0
+        waiting = arms[at.OPEN, j] * variance  # open episodes are taken to pay what is expected
+        arms[at.VARIANCE, j] = variance * spread / (spread + waiting) if waiting > 0.0 else variance
 
 
 @inlined
@@ -246,6 +277,13 @@ def worth_of_trial(arms, j, none, tasks, best, left, m):
             weight = arms[scores + i, c] + any_task
             gain += weight * max(0.0, mean + seen * (arms[values + i, j] - mean) - best)
     return (left - m) * gain / m + mean - best
+
+
+@inlined
+def may_pay(arms, j, best, left, most):
+    """Whether a trial of source j can be worth so much: E(v - b)^+ <= (sqrt(Var v + d^2) - d) / 2, d = b - E v."""
+    below = best - arms[at.MEAN, j]
+    return 0.5 * left * (math.sqrt(arms[at.VARIANCE, j] + below * below) - below) - below > most
 
 
 @kernel
@@ -294,9 +332,9 @@ def decide(arms, memory, settings):
     arm = leader = first if lead < 0 else lead
     best = arms[at.MEAN, leader]
     left = episodes_left(memory, settings)
-    most = 0.0
+    most = NEGLIGIBLE * left
     for j in range(c):
-        if j != lead and arms[at.POSSIBLE, j] != 0.0:
+        if j != lead and arms[at.POSSIBLE, j] != 0.0 and may_pay(arms, j, best, left, most):
             many = math.ceil(arms[at.SPREAD, j] / max(arms[at.VARIANCE, j], 1e-12))
             worth = worth_of_trial(arms, j, none, tasks, best, left, 1.0)
             if 1.0 < many < 0.5 * left:
@@ -360,8 +398,8 @@ def episodes_left(memory, settings):
 
 @kernel
 def fit_tasks(V, rows, cut):
-    """Distances of some tasks' rows from the nearest other row, source by source [len(rows), c]; large ones are odd."""
-    found = np.empty((len(rows), V.shape[1]))
+    """The nearest other row of some tasks' rows [len(rows)], and the distances from it, source by source."""
+    found, where = np.empty((len(rows), V.shape[1])), np.empty(len(rows), np.int64)
     for r in range(len(rows)):
         nearest, least = -1, np.inf
         for i in range(len(V)):
@@ -371,6 +409,7 @@ def fit_tasks(V, rows, cut):
                     total += min(abs(V[rows[r], j] - V[i, j]), cut)
                 if total < least:
                     nearest, least = i, total
+        where[r] = nearest
         for j in range(V.shape[1]):
             found[r, j] = abs(V[rows[r], j] - V[nearest, j])
-    return found
+    return where, found

@@ -148,10 +148,9 @@ def count(arms, memory, settings, rule, arm, x):
 def see(arms, settings, arm, x):
     """Take a payoff as evidence about the arm; payoffs are seen in the order of their asks."""
     if settings[at.ELIMINATION] != at.NEVER:
-        if settings[at.ELIMINATION] == at.ANYTIME and arm < arms.shape[1] - 1:
-            evidence.extend_confidence(arms, arm, x, math.log((arms.shape[1] - 1) / settings[at.DELTA]))
         arms[at.SEEN, arm] += 1.0
         arms[at.SEEN_TOTAL, arm] += x
+        arms[at.SEEN_SQUARES, arm] += x * x
 
 
 @inlined

@@ -69,8 +69,8 @@ def _payoffs(arms: FloatArray, settings: FloatArray) -> Iterator[tuple[bool, str
     else:
         yield _are_within(arms[at.TOTAL], count), "a sum of payoffs is out of bounds"
         yield _are_within(arms[at.SEEN_TOTAL], seen), "a sum of payoffs seen is out of bounds"
-    for row in (at.DEVIATION, at.SLOPE, at.WEIGHTED, at.CHARGE):
-        yield _are_within(arms[row], count), "a confidence sequence is out of bounds"
+        yield _are_squares(arms[at.SEEN_SQUARES], arms[at.SEEN_TOTAL], seen), "squared payoffs seen are out of bounds"
+    yield _are_within(arms[at.SCATTER], count), "the squared distances of payoffs are out of bounds"
 
 
 def _weights(
@@ -125,3 +125,10 @@ def _are_within(sums: FloatArray, counts: FloatArray) -> bool:
     """Whether sums of numbers in 0 .. 1, as many as ``counts`` says, can be these."""
     room = ROUNDED * (counts + 1.0)
     return bool(((sums >= -room) & (sums <= counts + room)).all())
+
+
+def _are_squares(squares: FloatArray, totals: FloatArray, counts: FloatArray) -> bool:
+    """Whether squares of numbers in 0 .. 1 with these sums can sum to these."""
+    room = ROUNDED * (counts + 1.0)
+    least = totals * totals / np.maximum(counts, 1.0)
+    return bool(((squares >= least - room) & (squares <= totals + room)).all())

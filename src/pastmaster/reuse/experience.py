@@ -3,7 +3,8 @@
 How alike is learned by leaving tasks out: each of some tasks is compared with the task whose row of values is nearest
 to its own. Distances of up to a twentieth of the span are *deviations*: their mean square is the variance between tasks
 that are alike. The share of larger ones is how often a source is worth something else in a task that is alike. The
-share of tasks where most distances are large is how likely a new task is like none of the old.
+share of tasks where most distances are large is how likely a new task is like none of the old. Of the sources that are
+not odd, the mean squared distance of the logarithms of the variances of a return tells how alike the noise is.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ LEFT_OUT = 32  # tasks that are compared with the others
 
 
 class Likeness(NamedTuple):
-    """How alike tasks are, in payoffs: a variance and two shares (see the module)."""
+    """How alike tasks are, in payoffs: a variance, two shares, and the variance of logarithms (see the module)."""
 
     variance: float
     odd: float
     unlike: float
+    noise: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,17 +161,21 @@ def estimated(estimate: CrossValueEstimate) -> Experience:
     return Experience(np.asarray(estimate.mean), estimate.standard_error, estimate.spread, sources=names)
 
 
-def likeness(payoffs: FloatArray) -> Likeness:
-    """How alike the tasks with these values [N, c] are."""
+def likeness(payoffs: FloatArray, spreads: FloatArray | None = None) -> Likeness:
+    """How alike the tasks with these values [N, c] and variances of one return [N, c] are."""
     n, c = payoffs.shape
     if n < 2 or c == 0:
-        return Likeness(LEAST_DEVIATION**2, 0.5, 0.5)
+        return Likeness(LEAST_DEVIATION**2, 0.5, 0.5, 1.0)
     rows = np.unique(np.linspace(0, n - 1, min(n, LEFT_OUT)).astype(np.int64))
-    found = kernels.fit_tasks(np.ascontiguousarray(payoffs), rows, 2 * ODD_DISTANCE)
+    nearest, found = kernels.fit_tasks(np.ascontiguousarray(payoffs), rows, 2 * ODD_DISTANCE)
     odd = found > ODD_DISTANCE
     lone = odd.mean(axis=1) > 0.5
     unlike = float(lone.sum() + 1) / (len(rows) + 2)
-    found, odd = found[~lone], odd[~lone]
-    small = found[~odd]
+    small = found[~lone][~odd[~lone]]
     variance = (float((small**2).sum()) + LEAST_DEVIATION**2) / (small.size + 1.0) + LEAST_DEVIATION**2
-    return Likeness(variance, float(odd.sum() + 1) / (odd.size + 2), unlike)
+    noise = 1.0
+    if spreads is not None:
+        logs = np.log(spreads + kernels.UNSEEN_NOISE)
+        off = (logs[rows] - logs[nearest])[~lone][~odd[~lone]]
+        noise = (float((off**2).sum()) + 1.0) / (off.size + 1.0)
+    return Likeness(variance, float(odd[~lone].sum() + 1) / (odd[~lone].size + 2), unlike, noise)

@@ -19,6 +19,8 @@ from pastmaster.reuse import _layout as layout, _model_kernels as kernels, selec
 from pastmaster.reuse.experience import as_experience, likeness
 from pastmaster.reuse.regret_balancing import QUIET, RegretBalancing
 
+LIKENESS = [layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE, layout.DEVIATION_OF_NOISE]
+
 
 class Informed(RegretBalancing):
     """Choose by what the sources were worth in the tasks met before. ``transfer`` uses it where it has experience.
@@ -76,12 +78,12 @@ class Informed(RegretBalancing):
         if known.errors is not None:
             self._table(layout.ERRORS)[:, :-1] = (known.errors / span) ** 2
         self._table(layout.SPREADS)[:] = -1.0
-        if known.spread is not None:
-            spreads = (known.spread / span) ** 2
+        spreads = None if known.spread is None else (known.spread / span) ** 2
+        if spreads is not None:
             self._table(layout.SPREADS)[:, :-1] = spreads
             self._settings[layout.NOISE_BEFORE] = self._memory[layout.NOISE] = max(QUIET, float(spreads.mean()))
         self._arms[layout.PRIOR_MEAN], self._arms[layout.PRIOR_VARIANCE] = payoffs.mean(axis=0), payoffs.var(axis=0)
-        self._settings[[layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE]] = likeness(payoffs[:, :-1])
+        self._settings[LIKENESS] = likeness(payoffs[:, :-1], spreads)
 
     def _rows(self) -> int:
         return layout.EXPERIENCE + layout.TABLES * len(self.experience.values)

@@ -42,7 +42,7 @@ from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
 from pastmaster.reuse.consistency import LARGEST_RETURN, misfit
-from pastmaster.reuse.former_state import numbers, with_open_episodes
+from pastmaster.reuse.former_state import numbers, renewed
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.tables import counted, shown
 from pastmaster.values.bounds import checked_bounds
@@ -305,14 +305,13 @@ class Selector(ABC):
             raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
         arguments = cls._renewed(mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned"))
         n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
-        # of this size before memory is taken
-        numbers(caller, "arms", state["arms"], (at.N_ROWS if "open" in state else at.FORMER_ROWS, n_arms))
+        state = renewed(caller, state, n_arms)  # of its size, before memory is taken
         try:
             with called_as(caller):
                 selector = cls(**arguments, rng=rng_from_dict(state["rng"]))
         except TypeError as error:
             raise InvalidInputError(f"{caller}: arguments do not fit: {shown(error)}") from None
-        selector._fill(caller, state if "open" in state else with_open_episodes(caller, state, selector.n_sources))
+        selector._fill(caller, state)
         return selector
 
     @classmethod

@@ -113,9 +113,10 @@ def plain_arguments(kwargs: Any) -> dict[str, Any]:
     given = mapping(kwargs, "GymTask: kwargs")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(given, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
+        named = _text_keys(given)  # JSON would make texts of others
+    except (TypeError, ValueError, RecursionError) as error:  # from CPython 3.12 on JSON goes deeper than a function
         raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {one_line(str(error))}") from None
-    if not _text_keys(given):  # JSON would make texts of them
+    if not named:
         raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")
     check_arguments("GymTask: kwargs", plain)
     return plain
