@@ -69,8 +69,8 @@ def log_capital(n, total, squares, mean):
 def lower_end(n, total, squares, level, least):
     """The largest expectation found from ``least`` on that the payoffs rule out as too small; or ``least``.
 
-    The bettor's capital falls in ``mean``. What it is known to be at least does so only where payoffs are not many times
-    as large; so the search begins at a half, a quarter ... of their mean.
+    The bettor's capital falls in ``mean``. What it is known to be at least does so only where payoffs are not many
+    times as large; so the search begins at a half, a quarter ... of their mean.
     """
     left, out, share = total / n, least, 1.0
     if not left > least:
