@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         cost_lower_bound as cost_lower_bound,
         exhaustive_clustering as exhaustive_clustering,
         greedy_clustering as greedy_clustering,
+        keep as keep,
         mhav as mhav,
         regret_bound as regret_bound,
         search_clusterings as search_clusterings,
@@ -86,7 +87,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "clustering": "Assignment Chain Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
-    "exhaustive_clustering greedy_clustering mhav regret_bound search_clusterings sensitivity",
+    "exhaustive_clustering greedy_clustering keep mhav regret_bound search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",

@@ -114,10 +114,9 @@ def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
 
 def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
     """A bar to each task, in the rows of the heat map, coloured by the kept policy that is best for it."""
-    table = clustering.table()
+    best, losses = (array[order] for array in clustering.served())
     kept = list(dict.fromkeys(clustering.representatives.tolist()))
-    rows, losses = np.arange(len(order)), np.array([table[i].loss for i in order.tolist()])
-    policies, names = np.array([table[i].policy for i in order.tolist()]), _names(clustering, tasks=False)
+    rows, policies, names = np.arange(len(order)), clustering.representatives[best], _names(clustering, tasks=False)
     for number, column in enumerate(kept):
         those = policies == column
         again, place = divmod(number, len(figures.COLOURS))
