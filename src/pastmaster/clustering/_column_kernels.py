@@ -21,7 +21,7 @@ EPS = 2.0**-52
 STALLED = 8  # steps of the ascent without a better bound before they get shorter
 SHORTEST = 1e-3  # length of a step, relative to Polyak's
 HELPS = 1e-4  # of the gap: a better bound than that is progress
-DEFLECTED = 0.3  # of the last direction goes into the next
+DEFLECTED = 0.6  # of the last direction goes into the next
 COST, CUT, LEVEL, KEPT = range(4)  # of ``best``: the least cost known, the least bound cut, the level, columns kept
 
 
@@ -119,7 +119,7 @@ def ascend(costs, rows, active, cap, room, price, u, target, steps, worth, share
             for i in range(len(u)):
                 floor[i] = min(floor[i], column[i])
     now, chosen = np.empty(len(worth)), np.empty(len(worth), np.bool_)
-    best, stalled, length = -np.inf, 0, 1.0
+    best, stalled, length = -np.inf, 0, 1.6
     for step in range(steps):
         total = price_columns(rows, floor, cap, u, price, now)
         saved = choose(now, active, room, chosen)[0]

@@ -28,7 +28,7 @@ TOLERANCE = 1e-9  # of the cost: choices that may be better by less than that ar
 STARTS = 8  # of the local search
 SMALL_TABLE = 2_000_000  # entries of a table up to which all starts are made
 ROUNDS, STEPS = 5, 100  # of the ascent before the tree is begun
-NODE = 12  # steps at each node of the tree
+NODE = 7  # steps at each node of the tree
 LOOK = 0.05  # seconds between two looks at the clock
 
 
