@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Assignment as Assignment,
         Chain as Chain,
         Clustering as Clustering,
+        KeepCurve as KeepCurve,
         LowerBound as LowerBound,
         Sensitivity as Sensitivity,
         assign as assign,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         exhaustive_clustering as exhaustive_clustering,
         greedy_clustering as greedy_clustering,
         keep as keep,
+        keep_curve as keep_curve,
         mhav as mhav,
         regret_bound as regret_bound,
         search_clusterings as search_clusterings,
@@ -86,8 +88,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
-    "clustering": "Assignment Chain Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
-    "exhaustive_clustering greedy_clustering keep mhav regret_bound search_clusterings sensitivity",
+    "clustering": "Assignment Chain Clustering KeepCurve LowerBound Sensitivity assign clustering_cost "
+    "cost_lower_bound exhaustive_clustering greedy_clustering keep keep_curve mhav regret_bound "
+    "search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",

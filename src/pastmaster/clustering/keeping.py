@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray, as_floats, sealed
-from pastmaster.checks import as_name, called_as, flag, guess, is_whole, listed, mapping, whole, within
+from pastmaster.checks import called_as, flag, whole, within
 from pastmaster.clustering.cost import check_setting
-from pastmaster.clustering.losses import Losses, losses_of
+from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.scores import LARGEST, Scores, read_scores
+from pastmaster.clustering.scores import LARGEST, Scores
+from pastmaster.clustering.told import told_losses
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
-from pastmaster.tables import cut, shown
 
 CALLER = "keep"
 
@@ -81,11 +79,9 @@ def keep(
     >>> keep(scores, price=2.0).policies
     [0, 2]
     """
-    table = read_scores(CALLER, scores, tasks, policies)
     question = _question(k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
+    losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
     seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)
-    values = -table.values if flag(CALLER, "lower_is_better", lower_is_better) else table.values
-    losses = Losses(losses_of(values), *_columns(table, must_keep, never_keep), _weights(table, weights))
     generator, seed = seeded(CALLER, rng)
     deadline = time.perf_counter() + seconds
     if question == "k":
@@ -96,12 +92,11 @@ def keep(
         _check_reachable(losses, table, limit)
         found = losses.within(limit, generator, deadline, certify)
     elif question == "price":
-        _check_reachable(losses, table, math.inf)
         found = losses.at_price(within(CALLER, "price", price, 0.0, LARGEST), generator, deadline, certify)
     else:
-        _check_reachable(losses, table, math.inf)
         found = _for_learning(losses, episodes, span, generator if seed is None else seed, seconds, certify)
-    return replace(found, seed=seed).named(table.tasks, table.policies)
+    found = replace(found, seed=seed, standard_errors=table.standard_errors)
+    return found.named(table.tasks, table.policies)
 
 
 def _question(**given: Any) -> str:
@@ -118,91 +113,14 @@ def _question(**given: Any) -> str:
     raise InvalidInputError(f"{CALLER}: {' and '.join(asked)} are given, {wanted}")
 
 
-def _columns(table: Scores, must_keep: Any, never_keep: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The columns that must be kept and those that must not, told by name or number."""
-    must, never = (
-        tuple(sorted({_column(table, name, value) for value in _several(name, given)}))
-        for name, given in (("must_keep", must_keep), ("never_keep", never_keep))
-    )
-    both = sorted(set(must) & set(never))
-    if both:
-        raise InvalidInputError(f"{CALLER}: must_keep and never_keep both hold {_policy(table, both[0])}, must not")
-    if len(never) == table.values.shape[1]:
-        raise InvalidInputError(f"{CALLER}: never_keep holds all {len(never)} policies, must leave one at least")
-    return must, never
-
-
-def _several(name: str, given: Any) -> list[Any]:
-    """A list of names or numbers; one alone is a list of one."""
-    if given is None:
-        return []
-    single = isinstance(given, str) or is_whole(given)
-    return [given] if single else listed(given, f"{CALLER}: {name}", "a list of names or column numbers")
-
-
-def _column(table: Scores, name: str, value: Any) -> int:
-    """The column of a policy, told by name or number."""
-    n_columns = table.values.shape[1]
-    if is_whole(value) and 0 <= value < n_columns:
-        return int(value)
-    places = [j for j, known in enumerate(table.policies) if known == value] if isinstance(value, str) else []
-    if len(places) == 1:
-        return places[0]
-    wanted = f"must be the name of a policy or a column in 0..{n_columns - 1}{guess(value, table.policies)}"
-    if places:
-        wanted = f"must be told by number: columns {places[0]} and {places[1]} have that name"
-    raise InvalidInputError(f"{CALLER}: {name} holds {shown(value)}, {wanted}")
-
-
-def _policy(table: Scores, j: int) -> str:
-    return f"policy {cut(table.policies[j])!r}" if table.policies else f"column {j}"
-
-
-def _task(table: Scores, i: int) -> str:
-    return f"task {cut(table.tasks[i])!r}" if table.tasks else f"task {i}"
-
-
-def _weights(table: Scores, given: Any) -> FloatArray | None:
-    """How much each task counts [N], told in order or by name."""
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        by_name = {
-            as_name(name, f"{CALLER}: weights"): value for name, value in mapping(given, f"{CALLER}: weights").items()
-        }
-        names = table.tasks or tuple(map(str, range(len(table.values))))
-        for name in (*by_name, *names):
-            if name not in names or name not in by_name:
-                what = "is no task" if name not in names else "has none"
-                raise InvalidInputError(f"{CALLER}: weights: {cut(name)!r} {what}, must be one weight to each task")
-        given = [by_name[name] for name in names]
-    weights = as_floats(given, f"{CALLER}: weights")
-    if weights.shape != (len(table.values),):
-        raise InvalidInputError(f"{CALLER}: weights has shape {weights.shape}, must be [{len(table.values)}]")
-    bad = ~((weights >= 0) & (weights < LARGEST))
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
-        raise InvalidInputError(
-            f"{CALLER}: weights of {_task(table, i)} is {weights[i]}, must be finite and at least 0"
-        )
-    if not weights.any():
-        raise InvalidInputError(f"{CALLER}: weights are all 0, must have one above 0")
-    return sealed(weights / 2.0 ** math.frexp(weights.max())[1])
-
-
 def _check_reachable(losses: Losses, table: Scores, limit: float) -> None:
-    """Refuse a table in which a task loses more than ``limit`` under every policy that may be kept."""
+    """Refuse a limit if a task loses more under every policy that may be kept."""
     least = losses.table[:, losses.allowed].min(axis=1)
-    beyond = (least > limit) | np.isinf(least)
-    if beyond.any():
-        i = int(np.flatnonzero(beyond)[0])
-        if np.isinf(least[i]):
-            raise InvalidInputError(
-                f"{CALLER}: never_keep leaves {_task(table, i)} without a policy that was tried, must leave one"
-            )
+    if (least > limit).any():
+        i = int(np.flatnonzero(least > limit)[0])
         raise InvalidInputError(
-            f"{CALLER}: max_loss is {limit:g}, but {_task(table, i)} loses at least {least[i]:g} under every policy "
-            f"that may be kept, must be at least {least.max():g}"
+            f"{CALLER}: max_loss is {limit:g}, but {table.task(i)} loses at least {least[i]:g} under every policy that "
+            f"may be kept, must be at least {least.max():g}"
         )
 
 

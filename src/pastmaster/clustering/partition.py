@@ -14,6 +14,7 @@ from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import as_name, is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
+from pastmaster.clustering.doubts import Doubt, shifts
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import WIDEST, counted, frame, html_table, shown
@@ -86,6 +87,8 @@ class Clustering:
         Whether ``distance`` are losses under policies [N, M] (infinite: not tried). It is not copied.
     weights : ndarray or None
         How much each task counts in ``mean_loss`` [N]; None: all the same.
+    standard_errors : ndarray or None
+        Those of the scores [N, M], where some were measured several times; nan for those measured once.
     must_keep, never_keep : tuple of int
         Columns that were told to be kept, or not to be.
     traces, interrupted : ndarray or None, bool
@@ -117,6 +120,7 @@ class Clustering:
     task_names: tuple[str, ...] = ()
     policy_names: tuple[str, ...] = ()
     weights: FloatArray | None = field(default=None, repr=False)
+    standard_errors: FloatArray | None = field(default=None, repr=False)
     must_keep: tuple[int, ...] = ()
     never_keep: tuple[int, ...] = ()
 
@@ -244,6 +248,22 @@ class Clustering:
         names = self.policies
         rows = zip(self.labels.tolist(), best.tolist(), losses.tolist(), strict=True)
         return [Covered(self.task(i), cell, names[b], loss) for i, (cell, b, loss) in enumerate(rows)]
+
+    def doubts(self) -> list[Doubt]:
+        """The scores that should be measured again, most urgent first; empty if none was measured several times.
+
+        Each is a score by which the mean loss would move, were it wrong by two standard errors.
+        """
+        if self.standard_errors is None:
+            return []
+        weights = np.ones(len(self.labels)) if self.weights is None else self.weights
+        moved = shifts(self.distance, self.representatives, self.standard_errors, weights / weights.sum())
+        entries = np.argwhere(moved > 0.0)
+        order = np.argsort(-moved[tuple(entries.T)], kind="stable")
+        return [
+            Doubt(self.task(i), self.policy(j), float(self.standard_errors[i, j]), float(moved[i, j]))
+            for i, j in entries[order].tolist()
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """``table()`` as a pandas DataFrame."""

@@ -42,11 +42,17 @@ class Scores(NamedTuple):
     policies: tuple[str, ...] = ()
     standard_errors: FloatArray | None = None
 
+    def task(self, i: int) -> str:
+        """A row, as an error names it."""
+        return f"task {cut(self.tasks[i])!r}" if self.tasks else f"task {i}"
+
+    def policy(self, j: int) -> str:
+        """A column, as an error names it."""
+        return f"policy {cut(self.policies[j])!r}" if self.policies else f"policy {j}"
+
     def entry(self, i: int, j: int) -> str:
         """An entry, as an error names it."""
-        row = f"task {self.tasks[i]!r}" if self.tasks else f"{i}"
-        column = f"policy {self.policies[j]!r}" if self.policies else f"{j}"
-        return f"scores[{cut(row)}, {cut(column)}]"
+        return f"scores[{self.task(i)}, {self.policy(j)}]" if self.tasks or self.policies else f"scores[{i}, {j}]"
 
 
 def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = None) -> Scores:
@@ -86,8 +92,7 @@ def _check(caller: str, scores: Scores) -> None:
     untried = np.isnan(values).all(axis=1)
     if untried.any():
         i = int(np.flatnonzero(untried)[0])
-        row = f"task {scores.tasks[i]!r}" if scores.tasks else f"row {i}"
-        raise InvalidInputError(f"{caller}: {cut(row)} of scores has no score, must have one at least: leave it out")
+        raise InvalidInputError(f"{caller}: scores has none for {scores.task(i)}, must have one at least: leave it out")
 
 
 def _array(place: str, scores: Any) -> Array:
