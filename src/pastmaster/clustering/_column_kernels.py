@@ -57,7 +57,7 @@ def choose(worth, active, room, chosen):
             below[n_below] = worth[j]
             n_below += 1
     limit, others = 0.0, 0.0
-    if n_below >= room:
+    if n_below >= room > 0:
         ranked = np.sort(below[:n_below])
         limit = ranked[room - 1]
         others = ranked[room] if n_below > room else 0.0
@@ -96,7 +96,7 @@ def step_along(costs, chosen, cap, length, u, direction):
     for i in range(len(u)):
         if direction[i] > 0.0 and u[i] >= cap[i]:
             direction[i] = 0.0
-        norm += direction[i] ** 2
+        norm += direction[i] * direction[i]
     if norm == 0.0:
         return False
     stride = length / norm
@@ -126,7 +126,7 @@ def ascend(costs, rows, active, cap, room, price, u, target, steps, worth, share
         bound = total + saved - charge(len(u), now, active, room, price, total)
         for j in range(len(share)):
             share[j] = 0.9 * share[j] + (0.1 if chosen[j] else 0.0)
-        stalled = 0 if bound > best + HELPS * (target - best) else stalled + 1
+        stalled = 0 if step == 0 or bound > best + HELPS * (target - best) else stalled + 1
         if bound > best:
             best = bound
             overwrite(best_u, u)

@@ -23,7 +23,10 @@ def serve(costs, kept, n_kept, beyond, near, second, slot):
                 near[i], second[i], slot[i] = column[i], near[i], s
             elif column[i] < second[i]:
                 second[i] = column[i]
-    return near.sum()
+    total = 0.0
+    for i in range(len(near)):
+        total += near[i]
+    return total
 
 
 @kernel
@@ -54,7 +57,7 @@ def exchange(column, change, n_must, n_kept, most, price, near, second, slot):
 
     ``change`` [kept] is what giving up each kept column costs.
     """
-    given_up, saved = change[:n_kept].copy(), 0.0
+    given_up, saved = change.copy(), 0.0
     for i in range(len(near)):
         c = column[i]
         if c < near[i]:

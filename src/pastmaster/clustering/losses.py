@@ -15,7 +15,8 @@ from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.search import search_clusterings
 from pastmaster.errors import InvalidInputError
-from pastmaster.values.distance import TIE
+
+TIE = 2.0**-40  # as in ``policy_distance``, whose room would have to be loaded for it
 
 
 def losses_of(scores: FloatArray) -> FloatArray:
