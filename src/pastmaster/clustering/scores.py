@@ -99,7 +99,9 @@ def _array(place: str, scores: Any) -> Array:
     if isinstance(scores, np.ma.MaskedArray):
         masked, scores = np.ma.getmaskarray(scores), np.ma.getdata(scores).astype(object)
         scores[masked] = None
-    return as_array(scores, place, None)
+    array = as_array(scores, place, None)
+    mixed = array.dtype.kind in "US" and isinstance(scores, list | tuple)  # NumPy made texts of the numbers
+    return np.array(scores, object) if mixed else array
 
 
 def _of_cells(caller: str, table: Array, tasks: tuple[str, ...], policies: tuple[str, ...]) -> Scores:
@@ -109,11 +111,12 @@ def _of_cells(caller: str, table: Array, tasks: tuple[str, ...], policies: tuple
     if table.dtype.kind in "iuf":
         with np.errstate(over="ignore"):
             return Scores(sealed(table.astype(np.float64)), tasks, policies)
-    values = np.array([[math.nan if cell is None else as_real(cell) for cell in row] for row in table.tolist()])
-    odd = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist() if not _is_missing(table[i, j])]
-    if odd:
-        place = Scores(values, tasks, policies).entry(*odd[0])
-        raise InvalidInputError(f"{caller}{place} is {shown(table[odd[0]])}, {NUMBER}")
+    cells = table.tolist()
+    values = np.array([[as_real(cell) for cell in row] for row in cells])
+    for i, j in np.argwhere(np.isnan(values)).tolist():
+        if not _is_missing(cells[i][j]):
+            place = Scores(values, tasks, policies).entry(i, j)
+            raise InvalidInputError(f"{caller}{place} is {shown(cells[i][j])}, {NUMBER}")
     return Scores(sealed(values), tasks, policies)
 
 
@@ -180,9 +183,7 @@ def _decoded(content: bytes, place: str) -> str:
         return content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InvalidInputError(
-            f"{place}: line {line} is not text in UTF-8, must be: save the table as UTF-8"
-        ) from None
+        raise InvalidInputError(f"{place}: line {line} is not text in UTF-8, must be: save it as UTF-8") from None
 
 
 def _wide(place: str, lines: list[tuple[int, list[str]]], comma: bool) -> Scores:
