@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import kmedoids
@@ -79,10 +79,19 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def ours(given: Case) -> Outcome:
-    begun = time.perf_counter()
+def timed(method: Callable[[Case], tuple[float, bool]], given: Case) -> Outcome:
+    """What a method finds; of one that is quick, the best time of five."""
+    times = list[float]()
+    while not times or (len(times) < 5 and times[0] < 0.5):
+        begun = time.perf_counter()
+        cost, proven = method(given)
+        times.append(time.perf_counter() - begun)
+    return Outcome(cost, proven, min(times))
+
+
+def ours(given: Case) -> tuple[float, bool]:
     found = pastmaster.keep(given.scores, k=given.k, time_limit=SECONDS, rng=0)
-    return Outcome(found.mean_loss, found.is_optimal, time.perf_counter() - begun)
+    return found.mean_loss, found.is_optimal
 
 
 def faster_pam(given: Case) -> float:
@@ -109,11 +118,10 @@ def portfolio(given: Case) -> float:
     return given.cost(kept)
 
 
-def textbook(given: Case) -> Outcome:
+def textbook(given: Case) -> tuple[float, bool]:
     """y_j: column j is kept; x_ij <= y_j: task i is served by it. HiGHS, with the gap that we prove."""
     from scipy import optimize, sparse
 
-    begun = time.perf_counter()
     losses = given.losses
     n_tasks, n_policies = losses.shape
     x = sparse.eye_array(n_tasks * n_policies)
@@ -134,7 +142,7 @@ def textbook(given: Case) -> Outcome:
         options={"time_limit": SECONDS, "mip_rel_gap": 1e-6},
     )
     cost = np.inf if found.x is None else given.cost(np.flatnonzero(found.x[:n_policies] > 0.5))
-    return Outcome(cost, found.status == 0, time.perf_counter() - begun)
+    return cost, found.status == 0
 
 
 def against() -> Iterator[Row]:
@@ -143,9 +151,8 @@ def against() -> Iterator[Row]:
     ours(case(TABLES, logarithmic=True))  # compiles
     for seed in range(TABLES):
         given = case(seed, logarithmic=True)
-        results.append(
-            (given, ours(given), {"FasterPAM": faster_pam(given), "greedy": portfolio(given)}, textbook(given))
-        )
+        peers = {"FasterPAM": faster_pam(given), "greedy": portfolio(given)}
+        results.append((given, timed(ours, given), peers, timed(textbook, given)))
         print(seed, given.kind, given.scores.shape, given.k, *results[-1][1:], flush=True)
     for name in ("FasterPAM", "greedy", "textbook"):
         costs = [(own.cost, peer.get(name, book.cost)) for _, own, peer, book in results]
@@ -173,7 +180,7 @@ def sizes() -> Iterator[Row]:
     """The share that is proven if all sizes up to 500 x 200 are equally likely, by kind."""
     for kind in KINDS:
         cases = [case(seed, logarithmic=False) for seed in range(1000, 1000 + TABLES // 2)]
-        found = [ours(given) for given in cases if given.kind == kind]
+        found = [timed(ours, given) for given in cases if given.kind == kind]
         proven, slowest = sum(outcome.proven for outcome in found), max(outcome.seconds for outcome in found)
         yield Row(
             f"large tables, {kind}: proven", f"{proven} of {len(found)}", "", "", f"slowest {show(slowest)}", None

@@ -64,6 +64,8 @@ class KeepCurve:
     @property
     def elbow(self) -> int:
         k, loss = self.k, self.mean_loss
+        if loss[-1] == 0.0:  # the curve would go on, flat
+            k, loss = np.append(k, k[-1] + 1), np.append(loss, 0.0)
         share = (k - k[0]) / max(1, k[-1] - k[0])
         return int(k[np.argmax(loss[0] + share * (loss[-1] - loss[0]) - loss)])
 
@@ -130,7 +132,7 @@ def keep_curve(
     --------
     >>> curve = keep_curve([[9, 4, 1], [8, 5, 2], [1, 6, 7], [0, 3, 8]])
     >>> curve.mean_loss.tolist(), curve.elbow
-    ([2.75, 0.0], 2)
+    ([3.5, 0.0], 2)
     """
     losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
     n_allowed = int(losses.allowed.sum())
