@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     interrupted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnProblem:
     """The problem: costs [M, N] by column, at least 0, infinite where a column cannot serve a task.
 
