@@ -157,7 +157,7 @@ def curve_of(losses: Losses, most: int | None, rng: np.random.Generator, seconds
         answer = losses.of_size(k, rng, now + max(0.0, deadline - now) / (last + 1 - k), certify, start)
         answers.append(answer)
         start = answer.columns
-        if answer.mean_loss == 0.0:
+        if answer.mean_loss == 0.0 or answer.interrupted:
             break
     return KeepCurve(tuple(answers))
 

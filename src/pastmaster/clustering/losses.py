@@ -70,6 +70,7 @@ class Losses:
         covers, begun = self.table <= max_loss, time.perf_counter()
         fewest = self.cover(covers, rng, begun + 0.7 * (deadline - begun), certify)
         table, size = np.where(covers, self.table, np.inf), len(fewest.columns)
+        deadline = begun if fewest.interrupted else deadline
         choice = self._chosen(table, size, 0.0, rng, deadline, certify, fewest.columns)
         bound = min(fewest.lower_bound, float(size))
         choice = Choice(choice.columns, float(size), bound, choice.interrupted or fewest.interrupted)

@@ -299,8 +299,9 @@ class Clustering:
             return ""
         if self.kind == "count":
             return ", proven fewest" if self.is_optimal else f", at least {self.lower_bound:g} are needed"
-        percent = math.ceil(1000 * self.gap) / 10 if self.gap < 10 else math.inf
-        return ", proven optimal" if self.is_optimal else f", within {percent:.1f}% of optimal"
+        if self.gap >= 10:
+            return f", no choice costs less than {self.lower_bound:.4g}"
+        return ", proven optimal" if self.is_optimal else f", within {math.ceil(1000 * self.gap) / 10:.1f}% of optimal"
 
     def _repr_html_(self) -> str:
         losses, rows, weights = self.losses, [], np.ones(len(self.labels)) if self.weights is None else self.weights

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import Array, FloatArray, as_array, sealed
-from pastmaster.checks import as_name, as_real, listed
+from pastmaster.arrays import Array, FloatArray, as_array, as_floats, sealed
+from pastmaster.checks import as_name, as_real, flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
 from pastmaster.tables import cut, shown
@@ -28,19 +28,30 @@ MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "?"))
 LONG = ("task", "policy", "score")
 SEPARATORS = ",;\t"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+MOST_ENTRIES = 2**28  # of a table: 2 GiB
 NUMBER = "must be a number, or nan where a policy was not tried"
 
 
 class Scores(NamedTuple):
-    """Scores [N, M], nan where a policy was not tried, and the names of rows and columns, () if they have none.
+    """A table of scores that was read, with its names: ``keep`` takes it as it takes an array.
 
-    ``standard_errors`` [N, M] are those of the means of repeated trials, nan where there was one; None if nowhere more.
+    Attributes
+    ----------
+    values : ndarray
+        The scores [N tasks, M policies], nan where a policy was not tried.
+    tasks, policies : tuple of str
+        The names of rows and columns, () if they have none.
+    standard_errors : ndarray or None
+        Those of the means of repeated trials [N, M], nan where there was one; None if nowhere more.
+    lower_is_better : bool
+        Whether the scores are costs, such as run times.
     """
 
     values: FloatArray
     tasks: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     standard_errors: FloatArray | None = None
+    lower_is_better: bool = False
 
     def task(self, i: int) -> str:
         """A row, as an error names it."""
@@ -58,7 +69,9 @@ class Scores(NamedTuple):
 def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = None) -> Scores:
     """Scores of any form, checked; ``tasks`` and ``policies`` are names that take the place of the table's own."""
     pandas = sys.modules.get("pandas")
-    if isinstance(scores, str | os.PathLike):
+    if isinstance(scores, Scores):
+        found = _checked(caller, scores)
+    elif isinstance(scores, str | os.PathLike):
         found = _read_csv(f"{caller}: scores", scores)
     elif pandas is not None and isinstance(scores, pandas.DataFrame):
         found = _read_frame(f"{caller}: scores", scores)
@@ -70,6 +83,24 @@ def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = Non
     )
     _check(caller, found)
     return found
+
+
+def _checked(caller: str, scores: Scores) -> Scores:
+    """A table that somebody may have made: every part is looked at."""
+    values = _of_cells(f"{caller}: ", _array(f"{caller}: scores", scores.values), (), ()).values
+    errors, place = scores.standard_errors, f"{caller}: scores.standard_errors"
+    if errors is not None:
+        errors = as_floats(errors, place)
+        if errors.shape != values.shape:
+            raise InvalidInputError(f"{place} has shape {errors.shape}, must be {values.shape}")
+        if ((errors < 0) | (errors >= LARGEST)).any():
+            raise InvalidInputError(f"{place} has one below 0 or not finite, must have none")
+    tasks, policies = (
+        () if isinstance(given, tuple) and not given else _names(caller, f"scores.{kind}", given, (), size)
+        for kind, given, size in zip(("tasks", "policies"), (scores.tasks, scores.policies), values.shape, strict=True)
+    )
+    costs = flag(caller, "scores.lower_is_better", scores.lower_is_better)
+    return Scores(values, tasks, policies, errors, costs)
 
 
 def _names(caller: str, kind: str, given: Any, own: tuple[str, ...], size: int) -> tuple[str, ...]:
@@ -132,7 +163,7 @@ def _read_frame(place: str, table: Any) -> Scores:
     heads = [as_name(head, f"{place}'s columns") for head in table.columns]
     if is_long(heads):
         columns = [table.iloc[:, [head.strip().casefold() for head in heads].index(word)] for word in LONG]
-        return _averaged(place, zip(*(column.tolist() for column in columns), strict=True), "row")
+        return averaged(place, zip(*(column.tolist() for column in columns), strict=True), "row")
     plain = type(table.index).__name__ == "RangeIndex"
     names = () if plain else tuple(as_name(name, f"{place}'s index") for name in table.index)
     if plain and table.shape[1] > 1 and all(isinstance(cell, str) for cell in table.iloc[:, 0]):
@@ -148,9 +179,13 @@ def is_long(heads: Sequence[str]) -> bool:
 
 
 def _read_csv(place: str, path: Any) -> Scores:
-    """A .csv file; errors name lines, counted as a text editor does, and columns."""
     file = checked_file(place, path, "a .csv file")
-    text = _decoded(read_whole(file, place=f"{place} {str(file)!r}"), place)
+    return from_csv(place, read_whole(file, place=f"{place} {str(file)!r}"), str(path))
+
+
+def from_csv(place: str, content: bytes, source: str) -> Scores:
+    """The table in the content of a .csv file; errors name lines, counted as a text editor does, and columns."""
+    text = decoded(content, place)
     header = text.lstrip("\r\n").partition("\n")[0]
     separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", header).count)
     reader, lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), []
@@ -161,7 +196,7 @@ def _read_csv(place: str, path: Any) -> Scores:
     except csv.Error as error:
         raise InvalidInputError(f"{place}: line {reader.line_num} is not CSV: {error}") from None
     if not lines:
-        raise InvalidInputError(f"{place} is {str(path)!r}, which has no lines, must have a header and a row to a task")
+        raise InvalidInputError(f"{place} is {source!r}, which has no lines, must have a header and a row to a task")
     width = len(lines[0][1])
     for line, cells in lines:
         if len(cells) != width:
@@ -173,11 +208,12 @@ def _read_csv(place: str, path: Any) -> Scores:
             (cells[at[0]], cells[at[1]], _number(place, line, "score", cells[at[2]], comma))
             for line, cells in lines[1:]
         )
-        return _averaged(place, trials, "line")
+        return averaged(place, trials, "line")
     return _wide(place, lines, comma)
 
 
-def _decoded(content: bytes, place: str) -> str:
+def decoded(content: bytes, place: str) -> str:
+    """Text in UTF-8, or in UTF-16 with its mark."""
     wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         return content.decode("utf-16" if wide else "utf-8-sig")
@@ -230,7 +266,7 @@ def _number(place: str, line: int, head: str, cell: str, comma: bool) -> float:
     return value
 
 
-def _averaged(place: str, trials: Iterable[tuple[Any, Any, Any]], unit: str) -> Scores:
+def averaged(place: str, trials: Iterable[tuple[Any, Any, Any]], unit: str) -> Scores:
     """Means of the trials of each task and policy, in the order in which they first appear, and standard errors."""
     tasks, policies, cells = dict[str, int](), dict[str, int](), list[tuple[int, int, float]]()
     for number, (task, policy, score) in enumerate(trials):
@@ -242,6 +278,10 @@ def _averaged(place: str, trials: Iterable[tuple[Any, Any, Any]], unit: str) -> 
         cells.append((i, j, value))
     if not cells:
         raise InvalidInputError(f"{place} has a header only, must have a row to each trial")
+    if len(tasks) * len(policies) > MOST_ENTRIES:
+        raise InvalidInputError(
+            f"{place} has {len(tasks):,} tasks and {len(policies):,} policies, must have at most {MOST_ENTRIES:,} pairs"
+        )
     row, column, value_of = (np.array(x) for x in zip(*cells, strict=True))
     shape, there = (len(tasks), len(policies)), ~np.isnan(value_of)
     place_of = (row * shape[1] + column)[there]

@@ -22,7 +22,8 @@ def told_losses(
 ) -> tuple[Losses, Scores]:  # fmt: skip
     """The losses of a table, with all that is told of it, and the table itself; the arguments are those of ``keep``."""
     table = read_scores(caller, scores, tasks, policies)
-    values = -table.values if flag(caller, "lower_is_better", lower_is_better) else table.values
+    costs = flag(caller, "lower_is_better", lower_is_better) or table.lower_is_better
+    values = -table.values if costs else table.values
     must, never = _columns(caller, table, must_keep, never_keep)
     losses = Losses(losses_of(values), must, never, _weights(caller, table, weights))
     untried = np.isinf(losses.table[:, losses.allowed]).all(axis=1)
