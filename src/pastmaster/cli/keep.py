@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,7 +136,7 @@ def _read(scores: str) -> Scores:
 
     if scores != "-":
         return read_scores("keep", scores)
-    content = click.get_binary_stream("stdin").read(LARGEST + 1)
+    content = sys.stdin.buffer.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise InvalidInputError(f"keep: scores has more than {LARGEST:,} bytes, must have fewer")
     return read_scores("keep", from_csv("keep: scores", content, STANDARD_INPUT))
