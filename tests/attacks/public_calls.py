@@ -20,6 +20,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from made_up import write_scenario
 
 import pastmaster as pm
 from pastmaster import domains, estimation, policies, testing
@@ -179,6 +180,11 @@ class World:
     def exported(self) -> Path:
         """A folder that holds a repository."""
         return self.stored.export(self.folder / "exported")
+
+    @cached_property
+    def scenario(self) -> Path:
+        """The folder of an ASlib scenario."""
+        return write_scenario(self.folder / "scenario")
 
     @property
     def stored(self) -> pm.Repository:
@@ -375,6 +381,15 @@ def _of_clustering() -> Iterator[tuple[str, Recipe]]:
     paper = {"episodes": 10, "span": 1.0, "time_limit": 0.1, "rng": 0}
     yield "keep", Recipe(pm.keep, lambda: {"scores": world().U.tolist()} | paper, weight=0.05)
     yield "keep_curve", Recipe(pm.keep_curve, lambda: {"scores": world().U, "most": 2} | told)
+    table = {"tasks": ["a", "b", "c"], "policies": ["d", "e", "f"], "lower_is_better": True}
+    yield (
+        "Scores",
+        Recipe(
+            lambda **parts: pm.keep(pm.Scores(**parts), k=1, rng=0).doubts(),
+            lambda: {"values": world().U, "standard_errors": world().U} | table,
+        ),
+    )
+    yield "read_aslib", Recipe(pm.read_aslib, lambda: {"folder": world().scenario, "penalty": 10.0})
     for method in ("doubts", "served"):
         yield f"Clustering.{method}", Recipe(lambda method=method: getattr(pm.keep(world().U, k=2, rng=0), method)())
     yield "KeepCurve.to_frame", Recipe(lambda: pm.keep_curve(world().U, rng=0).to_frame())

@@ -13,7 +13,7 @@ from pastmaster.checks import called_as, flag, whole, within
 from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.scores import LARGEST, Scores
+from pastmaster.clustering.scores import LARGEST, Scores, task_of
 from pastmaster.clustering.told import told_losses
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
@@ -119,8 +119,8 @@ def _check_reachable(losses: Losses, table: Scores, limit: float) -> None:
     if (least > limit).any():
         i = int(np.flatnonzero(least > limit)[0])
         raise InvalidInputError(
-            f"{CALLER}: max_loss is {limit:g}, but {table.task(i)} loses at least {least[i]:g} under every policy that "
-            f"may be kept, must be at least {least.max():g}"
+            f"{CALLER}: max_loss is {limit:g}, but {task_of(table, i)} loses at least {least[i]:g} under every policy "
+            f"that may be kept, must be at least {least.max():g}"
         )
 
 

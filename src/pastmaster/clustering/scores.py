@@ -53,17 +53,21 @@ class Scores(NamedTuple):
     standard_errors: FloatArray | None = None
     lower_is_better: bool = False
 
-    def task(self, i: int) -> str:
-        """A row, as an error names it."""
-        return f"task {cut(self.tasks[i])!r}" if self.tasks else f"task {i}"
 
-    def policy(self, j: int) -> str:
-        """A column, as an error names it."""
-        return f"policy {cut(self.policies[j])!r}" if self.policies else f"policy {j}"
+def task_of(scores: Scores, i: int) -> str:
+    """A row, as an error names it."""
+    return f"task {cut(scores.tasks[i])!r}" if scores.tasks else f"task {i}"
 
-    def entry(self, i: int, j: int) -> str:
-        """An entry, as an error names it."""
-        return f"scores[{self.task(i)}, {self.policy(j)}]" if self.tasks or self.policies else f"scores[{i}, {j}]"
+
+def policy_of(scores: Scores, j: int) -> str:
+    """A column, as an error names it."""
+    return f"policy {cut(scores.policies[j])!r}" if scores.policies else f"policy {j}"
+
+
+def _entry(scores: Scores, i: int, j: int) -> str:
+    """An entry, as an error names it."""
+    named = scores.tasks or scores.policies
+    return f"scores[{task_of(scores, i)}, {policy_of(scores, j)}]" if named else f"scores[{i}, {j}]"
 
 
 def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = None) -> Scores:
@@ -119,11 +123,13 @@ def _check(caller: str, scores: Scores) -> None:
     too_large = np.abs(values) >= LARGEST
     if too_large.any():
         i, j = np.argwhere(too_large)[0]
-        raise InvalidInputError(f"{caller}: {scores.entry(i, j)} is {values[i, j]}, must be finite (below 1e300)")
+        raise InvalidInputError(f"{caller}: {_entry(scores, i, j)} is {values[i, j]}, must be finite (below 1e300)")
     untried = np.isnan(values).all(axis=1)
     if untried.any():
         i = int(np.flatnonzero(untried)[0])
-        raise InvalidInputError(f"{caller}: scores has none for {scores.task(i)}, must have one at least: leave it out")
+        raise InvalidInputError(
+            f"{caller}: scores has none for {task_of(scores, i)}, must have one at least: leave it out"
+        )
 
 
 def _array(place: str, scores: Any) -> Array:
@@ -146,7 +152,7 @@ def _of_cells(caller: str, table: Array, tasks: tuple[str, ...], policies: tuple
     values = np.array([[as_real(cell) for cell in row] for row in cells])
     for i, j in np.argwhere(np.isnan(values)).tolist():
         if not _is_missing(cells[i][j]):
-            place = Scores(values, tasks, policies).entry(i, j)
+            place = _entry(Scores(values, tasks, policies), i, j)
             raise InvalidInputError(f"{caller}{place} is {shown(cells[i][j])}, {NUMBER}")
     return Scores(sealed(values), tasks, policies)
 

@@ -11,7 +11,7 @@ import numpy as np
 from pastmaster.arrays import FloatArray, as_floats, sealed
 from pastmaster.checks import as_name, flag, guess, is_whole, listed, mapping
 from pastmaster.clustering.losses import Losses, losses_of
-from pastmaster.clustering.scores import LARGEST, Scores, read_scores
+from pastmaster.clustering.scores import LARGEST, Scores, policy_of, read_scores, task_of
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import cut, shown
 
@@ -30,7 +30,7 @@ def told_losses(
     if untried.any():
         i = int(np.flatnonzero(untried)[0])
         raise InvalidInputError(
-            f"{caller}: never_keep leaves {table.task(i)} without a policy that was tried, must leave one"
+            f"{caller}: never_keep leaves {task_of(table, i)} without a policy that was tried, must leave one"
         )
     return losses, table
 
@@ -43,7 +43,7 @@ def _columns(caller: str, table: Scores, must_keep: Any, never_keep: Any) -> tup
     )
     both = sorted(set(must) & set(never))
     if both:
-        raise InvalidInputError(f"{caller}: must_keep and never_keep both hold {table.policy(both[0])}, must not")
+        raise InvalidInputError(f"{caller}: must_keep and never_keep both hold {policy_of(table, both[0])}, must not")
     if len(never) == table.values.shape[1]:
         raise InvalidInputError(f"{caller}: never_keep holds all {len(never)} policies, must leave one at least")
     return must, never
@@ -91,7 +91,9 @@ def _weights(caller: str, table: Scores, given: Any) -> FloatArray | None:
     bad = ~((weights >= 0) & (weights < LARGEST))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
-        raise InvalidInputError(f"{caller}: weights of {table.task(i)} is {weights[i]}, must be finite and at least 0")
+        raise InvalidInputError(
+            f"{caller}: weights of {task_of(table, i)} is {weights[i]}, must be finite and at least 0"
+        )
     if not weights.any():
         raise InvalidInputError(f"{caller}: weights are all 0, must have one above 0")
     return sealed(weights / 2.0 ** math.frexp(weights.max())[1])
