@@ -131,7 +131,8 @@ def _naming(scores: str) -> Iterator[None]:
 
 def _read(scores: str) -> Scores:
     """The table in a file or on standard input."""
-    from pastmaster.clustering.scores import from_csv, read_scores
+    from pastmaster.clustering.csv_table import from_csv
+    from pastmaster.clustering.scores import read_scores
     from pastmaster.files import LARGEST
 
     if scores != "-":

@@ -13,7 +13,7 @@ from pastmaster.clustering.doubts import Doubt
 from pastmaster.clustering.keeping import keep
 from pastmaster.clustering.partition import Clustering, Covered
 from pastmaster.clustering.question import Question, clustering_cost
-from pastmaster.clustering.scores import Scores
+from pastmaster.clustering.score_table import Scores
 from pastmaster.clustering.search import search_clusterings
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pastmaster.clustering.csv_table import lines_of
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import cut, shown
 
@@ -28,7 +28,7 @@ def read_arff(place: str, text: str, wanted: Sequence[str]) -> Iterator[Row]:
 
     Names of columns are told apart without regard to case. Sparse rows and rows with weights are refused.
     """
-    lines = ((number, line.strip()) for number, line in enumerate(io.StringIO(text, None), 1))
+    lines = ((number, line.strip()) for number, line in enumerate(lines_of(text), 1))
     told = ((number, line) for number, line in lines if line and not line.startswith("%"))
     names = _header(place, told)
     for name in wanted:

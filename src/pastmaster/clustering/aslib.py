@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from pastmaster.checks import file_path, within
 from pastmaster.clustering.arff import Row, read_arff
-from pastmaster.clustering.scores import LARGEST, Scores, averaged, decoded
+from pastmaster.clustering.csv_table import decoded
+from pastmaster.clustering.score_table import LARGEST, Scores, averaged
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
 from pastmaster.tables import cut, shown

@@ -13,7 +13,7 @@ from pastmaster.checks import called_as, flag, whole, within
 from pastmaster.clustering.cost import check_setting
 from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
-from pastmaster.clustering.scores import LARGEST, Scores, task_of
+from pastmaster.clustering.score_table import LARGEST, Scores, task_of
 from pastmaster.clustering.told import told_losses
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded

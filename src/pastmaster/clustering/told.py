@@ -11,7 +11,8 @@ import numpy as np
 from pastmaster.arrays import FloatArray, as_floats, sealed
 from pastmaster.checks import as_name, flag, guess, is_whole, listed, mapping
 from pastmaster.clustering.losses import Losses, losses_of
-from pastmaster.clustering.scores import LARGEST, Scores, policy_of, read_scores, task_of
+from pastmaster.clustering.score_table import LARGEST, Scores, policy_of, task_of
+from pastmaster.clustering.scores import read_scores
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import cut, shown
 
