@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -281,3 +282,30 @@ def test_a_file_without_a_table_is_refused(csv_file, tmp_path):
         keep(tmp_path / "scorse.csv", k=1)
     with pytest.raises(InvalidInputError, match=r"^keep: scores is '.*', a folder, must be a .csv file"):
         keep(tmp_path, k=1)
+
+
+def test_lines_may_end_as_on_any_machine(csv_file):
+    for end in ("\n", "\r\n", "\r"):
+        same(read(csv_file(end.join(("task,a,b", "x,1,2", "y,3,", "")))), [[1.0, 2.0], [3.0, NAN]], "xy", "ab")
+        with pytest.raises(InvalidInputError, match=r"^keep: scores: line 3, column 'b' is 'oops'"):
+            read(csv_file(end.join(("task,a,b", "x,1,2", "y,3,oops"))))
+
+
+@pytest.mark.parametrize("kind", ["wide", "long"])
+def test_a_large_file_takes_a_few_times_its_size(csv_file, kind):
+    scores = np.random.default_rng(0).normal(size=(1500, 60))
+    if kind == "wide":
+        rows = [f"task {i}," + ",".join(f"{score:.4f}" for score in row) for i, row in enumerate(scores)]
+        path = csv_file("\n".join(["task," + ",".join(f"p{j}" for j in range(60)), *rows]))
+    else:
+        rows = [f"task {i},p{j},{score:.4f}" for i, row in enumerate(scores) for j, score in enumerate(row)]
+        path = csv_file("\n".join(["task,policy,score", *rows]))
+    read(path)
+    tracemalloc.start()
+    try:
+        found = read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.values.shape == scores.shape
+    assert peak < 9 * path.stat().st_size
