@@ -94,7 +94,7 @@ def test_repetitions_are_averaged(scenario):
 def test_other_measures_are_taken_as_they_are(scenario, maximize, best):
     about = f"performance_measures:\n- accuracy\n- runtime\nmaximize:\n- {maximize}\n- false\n"
     about += "performance_type:\n- solution_quality\n- runtime\nalgorithm_cutoff_time: '?'\n"
-    runs = "x,1,a,-0.5,ok\nx,1,b,0.8,ok\nx,1,c,1e9,crash\n"
+    runs = "x,1,a,-0.5,ok\nx,1,b,0.8,crash\nx,1,c,?,timeout\n"
     found = read_aslib(scenario(runs, about, HEAD.replace("runtime", "accuracy")))
     same(found, [[-0.5, 0.8, NAN]], "x", "abc")
     assert found.lower_is_better == (maximize == "false")

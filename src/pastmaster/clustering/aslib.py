@@ -40,7 +40,7 @@ def read_aslib(folder: Any, *, penalty: float = 10.0) -> Scores:
     """The table of an ASlib scenario: a row to each instance, a column to each solver.
 
     Run times become PAR10 scores: a run that did not solve its instance within the scenario's time limit counts as ten
-    times the limit. Other measures are taken as they are; a run that failed has none. Repetitions are averaged.
+    times the limit. Other measures are taken as they are, also of runs that failed. Repetitions are averaged.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def _scored(rows: Iterator[Row], place: str, about: Description, penalty: float)
             raise InvalidInputError(
                 f"{place}: line {line}, column 'runstatus' is {shown(status)}, must be one of {', '.join(STATUS)}"
             )
-        score = math.nan
-        if status.casefold() == "ok":
+        score, solved = math.nan, status.casefold() == "ok"
+        if solved or (about.cutoff is None and performance is not None):
             score = _number(performance, f"{place}: line {line}, column {cut(about.measure)!r}")
             if about.cutoff is not None and score < 0:
                 raise InvalidInputError(f"{place}: line {line}, column {cut(about.measure)!r} is {score}, must be >= 0")
