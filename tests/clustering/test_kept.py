@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pastmaster import Clustering, InvalidInputError, assign, keep, keep_curve
+from pastmaster.clustering import columns
 from pastmaster.clustering.losses import losses_of
 
 TASKS, POLICIES = [f"customer {i}" for i in range(12)], ["ppo", "dqn", "sac", "rules", "mpc", "random"]
@@ -211,3 +214,41 @@ def test_a_shift_is_that_of_the_table_with_the_score_changed(rng):
                 losses = changed.max(axis=1) - changed[:, found.columns].max(axis=1)
                 moved = max(moved, abs(losses.mean() - found.mean_loss))
             assert shifts.get((f"t{i}", f"p{j}"), 0.0) == pytest.approx(moved, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("share", "end"),
+    [
+        (1.0, "proven optimal"),
+        (0.8, "within 25.0% of optimal"),
+        (0.01, "no choice costs less than 0.01"),
+        (0.0, "no choice costs less than 0"),
+    ],
+)
+def test_what_is_proven_is_told_in_words(kept, share, end):
+    assert repr(replace(kept, cost=1.0, lower_bound=share)).endswith(end)
+
+
+def test_ctrl_c_ends_the_whole_curve(scores, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(columns._Search, "prove", interrupt)
+    curve = keep_curve(scores[:3], rng=0)
+    assert len(curve.answers) == 1
+    assert curve.answers[0].interrupted
+
+
+def test_ctrl_c_leaves_no_time_for_the_second_step_of_the_fewest_policies(scores, monkeypatch):
+    left = []
+
+    def interrupt(search):
+        left.append(search.deadline - time.perf_counter())
+        if len(left) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(columns._Search, "prove", interrupt)
+    found = keep(scores, max_loss=0.3, time_limit=60.0, rng=0)
+    assert left[0] > 0 > left[1]
+    assert found.interrupted
+    assert found.largest_loss <= 0.3
