@@ -18,6 +18,7 @@ from pastmaster import (
     estimate_cross_values,
     evaluate,
     greedy_clustering,
+    keep,
     return_bounds,
     return_spread,
     search_clusterings,
@@ -61,6 +62,7 @@ def clustering(rng: np.random.Generator) -> None:
                 certify=True,
             )
     search_clusterings(distance, **SETTING, kind="worst", rng=rng, restarts=1, iterations=50)
+    keep(rng.random((30, 12)), k=4, rng=rng)
 
 
 def reuse(rng: np.random.Generator) -> None:

@@ -1,4 +1,7 @@
-"""A made-up reproduction folder, as ``pastmaster reproduce`` would write it: nothing in it was measured."""
+"""Made-up folders: a reproduction, as ``pastmaster reproduce`` would write it, and a scenario of ASlib.
+
+Nothing in them was measured.
+"""
 
 from __future__ import annotations
 
@@ -127,3 +130,34 @@ def write_shares(path: Path, title: str, n_points: int, names: Sequence[str], rn
         for at, s in zip(episode, line, strict=True)
     ]
     write(path, title, rows)
+
+
+SCENARIO = """performance_measures:
+    - runtime
+maximize:
+    - false
+performance_type:
+    - runtime
+algorithm_cutoff_time: 100
+"""
+RUNS = """@RELATION runs
+@ATTRIBUTE instance_id STRING
+@ATTRIBUTE repetition NUMERIC
+@ATTRIBUTE algorithm STRING
+@ATTRIBUTE runtime NUMERIC
+@ATTRIBUTE runstatus {ok, timeout, memout, not_applicable, crash, other}
+@DATA
+"""
+
+
+def write_scenario(folder: Path, n_instances: int = 6, n_solvers: int = 3) -> Path:
+    """A scenario in which every third run takes too long."""
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = [
+        f"'instance {i}',1,solver-{j},{i + 2.5 * j},{'ok' if (i + j) % 3 else 'timeout'}"
+        for i in range(n_instances)
+        for j in range(n_solvers)
+    ]
+    (folder / "description.txt").write_text(SCENARIO)
+    (folder / "algorithm_runs.arff").write_text(RUNS + "\n".join(runs) + "\n")
+    return folder

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from made_up import write_scenario
 from test_imports import ORDER
 
 import pastmaster
@@ -66,6 +67,8 @@ def test_the_blocks_run_and_print_what_they_say(blocks, capsys, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     if any('"drawer"' in block for block, _ in blocks):
         fill_drawer(tmp_path / "drawer")
+    if any('"scenario"' in block for block, _ in blocks):
+        write_scenario(tmp_path / "scenario")
     names: dict[str, object] = {}
     for number, (block, output) in enumerate(blocks):
         try:
@@ -84,6 +87,16 @@ def test_the_blocks_run_and_print_what_they_say(blocks, capsys, tmp_path, monkey
 def test_blocks_fit_the_page(page):
     for block in re.findall(r"```\w+\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         assert [line for line in block.splitlines() if len(line) > WIDEST] == []
+
+
+def test_the_guide_to_tables_shows_what_the_command_prints(tmp_path, monkeypatch):
+    text = (DOCS / "tables.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scores.csv").write_text(re.search(r'write_text\("""\\\n(.*?)"""', text, re.DOTALL)[1])
+    shown = re.findall(r"```console\n\$ pastmaster (.*?)\n(.*?)```", text, re.DOTALL)
+    assert shown
+    for command, output in shown:
+        assert CliRunner().invoke(main, command.split()).output == output
 
 
 def fill_drawer(folder: Path) -> None:

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+from made_up import write_scenario
+
+import pastmaster
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -18,11 +22,11 @@ PNG = b"\x89PNG\r\n\x1a\n"
 pytestmark = pytest.mark.long(30)
 
 
-def quick(name: str, folder: Path) -> str:
+def quick(name: str, folder: Path, *more: str) -> str:
     """What an example prints."""
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / name), "--quick"]
     done = subprocess.run(
-        [*command, "--out", str(folder / "out")],
+        [*command, "--out", str(folder / "out"), *more],
         cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -82,3 +86,32 @@ def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_co
     for way in (*reused, "Q-learning alone"):
         assert re.search(rf"^all, {way}: 90% after (> )?[\d,]+ hands \(median\); -?\d+% in 30, ", printed, re.MULTILINE)
     assert (tmp_path / "out" / "opponents.png").read_bytes().startswith(PNG)
+
+
+def test_the_solvers_tell_what_a_portfolio_of_each_size_costs(tmp_path):
+    printed = quick("which_solvers.py", tmp_path)
+    assert printed.startswith("40 instances, 6 solvers; virtual best: ")
+    best = float(re.search(r"virtual best: ([\d,.]+) s", printed)[1].replace(",", ""))
+    row = r"^ +(\d+) +([\d.,]+) +([\d.,]+) +(\d+) +([\d.]+)%  (solver-.*)$"
+    rows = [[cell.replace(",", "") for cell in found] for found in re.findall(row, printed, re.MULTILINE)]
+    assert [int(k) for k, *_ in rows] == list(range(1, len(rows) + 1))
+    means, bounds, solved, closed = (np.array([float(row[i]) for row in rows]) for i in (1, 2, 3, 4))
+    assert (np.diff(means) <= 0).all()
+    assert (bounds <= means).all()
+    assert (np.diff(solved) >= 0).all()
+    assert (closed[0], closed[-1]) == (0.0, 100.0)
+    assert means[0] > best == means[-1]  # the last has every solver that is best somewhere
+    portfolio = re.search(r"^(\d+) solvers would do: (.+)$", printed, re.MULTILINE)
+    assert len(portfolio[2].split(", ")) == int(portfolio[1])
+    assert (tmp_path / "out" / "which-solvers.png").read_bytes().startswith(PNG)
+    assert pastmaster.read_aslib(tmp_path / "out" / "made-up").values.shape == (40, 6)
+
+
+def test_the_solvers_may_be_those_of_a_scenario(tmp_path):
+    printed = quick("which_solvers.py", tmp_path, str(write_scenario(tmp_path / "mine", 9, 4)))
+    assert printed.startswith("9 instances, 4 solvers; ")
+    assert not (tmp_path / "out" / "made-up").exists()
+    missing = [sys.executable, str(EXAMPLES / "which_solvers.py"), "none", "--out", str(tmp_path / "out")]
+    done = subprocess.run(missing, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "read_aslib: folder is 'none', which is none, must be that of an ASlib scenario\n"

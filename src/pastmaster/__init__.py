@@ -16,14 +16,19 @@ if TYPE_CHECKING:
         Assignment as Assignment,
         Chain as Chain,
         Clustering as Clustering,
+        KeepCurve as KeepCurve,
         LowerBound as LowerBound,
+        Scores as Scores,
         Sensitivity as Sensitivity,
         assign as assign,
         clustering_cost as clustering_cost,
         cost_lower_bound as cost_lower_bound,
         exhaustive_clustering as exhaustive_clustering,
         greedy_clustering as greedy_clustering,
+        keep as keep,
+        keep_curve as keep_curve,
         mhav as mhav,
+        read_aslib as read_aslib,
         regret_bound as regret_bound,
         search_clusterings as search_clusterings,
         sensitivity as sensitivity,
@@ -85,8 +90,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
-    "clustering": "Assignment Chain Clustering LowerBound Sensitivity assign clustering_cost cost_lower_bound "
-    "exhaustive_clustering greedy_clustering mhav regret_bound search_clusterings sensitivity",
+    "clustering": "Assignment Chain Clustering KeepCurve LowerBound Scores Sensitivity assign clustering_cost "
+    "cost_lower_bound exhaustive_clustering greedy_clustering keep keep_curve mhav read_aslib regret_bound "
+    "search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from made_up import write_reproduction
+from made_up import write_reproduction, write_scenario
 from mutations import zipped
 
 from pastmaster import (
@@ -33,7 +33,9 @@ from pastmaster import (
     Repository,
     TabularMDP,
     TsallisINF,
+    keep,
     load_sb3,
+    read_aslib,
     solve,
 )
 from pastmaster.cli.policies import NamedPolicies
@@ -449,6 +451,34 @@ def _read_kwargs(folder: Path, name: str, content: bytes) -> None:
     assert all(isinstance(one, dict) for one in _listed_kwargs(_written(folder, name, content)))
 
 
+def _scores(folder: Path) -> dict[str, bytes]:
+    wide = 'task,ppo,"d,qn",rules\nnorth,61,80,66\n"so\nuth",55.5,,6e1\nwest,-4,3,?\n'
+    return {
+        "wide.csv": wide.encode(),
+        "marked.csv": wide.replace(",", ";").encode("utf-16"),
+        "long.csv": b"task,policy,score\nx,a,1\nx,a,3\nx,b,2.4\ny,a,5\ny,b,0\n",
+    }
+
+
+def _read_scores(folder: Path, name: str, content: bytes) -> None:
+    kept = keep(_written(folder, name, content), k=1, time_limit=1.0, rng=0)
+    assert math.isfinite(kept.mean_loss)
+
+
+def _scenario(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in write_scenario(folder).iterdir()}
+
+
+def _read_scenario(folder: Path, name: str, content: bytes) -> None:
+    original = (folder / name).read_bytes()
+    try:
+        _written(folder, name, content)
+        kept = keep(read_aslib(folder), price=1.0, time_limit=1.0, rng=0)
+        assert math.isfinite(kept.mean_loss)
+    finally:
+        (folder / name).write_bytes(original)
+
+
 READERS = {
     "task-npz": Reader(_tasks, _read_task),
     "policy-npy": Reader(_tables, _read_table),
@@ -464,4 +494,6 @@ READERS = {
     "repository-file": Reader(_others, _open, good=False),
     "reproduction": Reader(_reproduction, _report),
     "kwargs-file": Reader(_kwargs, _read_kwargs),
+    "scores-csv": Reader(_scores, _read_scores),
+    "aslib-scenario": Reader(_scenario, _read_scenario),
 }

@@ -20,6 +20,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from made_up import write_scenario
 
 import pastmaster as pm
 from pastmaster import domains, estimation, policies, testing
@@ -36,7 +37,8 @@ EXEMPT = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
-        "TransferRun clustering.Covered clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
+        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.mhav.Minimum continual.Reclustered "
+        "continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
@@ -44,7 +46,7 @@ EXEMPT = {
     "how the library makes those": (
         "Clustering.of ContinualRun.of TransferRun.of continual.Reclustered.of continual.TaskDone.of "
         "repository.ClusteringRecord.of repository.PolicyRecord.of repository.StoredRun.of repository.TaskRecord.of "
-        "Bounds.joined Chain.rungs clustering.Question.check clustering.Question.check_asked "
+        "Bounds.joined Chain.rungs Clustering.of_columns clustering.Question.check clustering.Question.check_asked "
         "clustering.Question.counts clustering.Question.size_cost GymTask.environment GymTask.vector_environment "
         "repository.ClusteringRecord.arrays repository.ClusteringRecord.cells repository.ClusteringRecord.read "
         "repository.ClusteringRecord.kept_policies repository.Stream.commit repository.Stream.cluster "
@@ -178,6 +180,11 @@ class World:
     def exported(self) -> Path:
         """A folder that holds a repository."""
         return self.stored.export(self.folder / "exported")
+
+    @cached_property
+    def scenario(self) -> Path:
+        """The folder of an ASlib scenario."""
+        return write_scenario(self.folder / "scenario")
 
     @property
     def stored(self) -> pm.Repository:
@@ -367,6 +374,26 @@ def _of_clustering() -> Iterator[tuple[str, Recipe]]:
                 lambda name=name: {name: 0},
             ),
         )
+    told = {"policies": ["d", "e", "f"], "weights": [1, 2, 3], "never_keep": [1], "time_limit": 1.0, "rng": 0}
+    told |= {"tasks": ["a", "b", "c"], "must_keep": ["d"], "lower_is_better": False, "certify": True}
+    for question in ({"k": 1}, {"max_loss": 5.0}, {"price": 0.5}):
+        yield f"keep, {next(iter(question))}", Recipe(pm.keep, lambda q=question: {"scores": world().U} | told | q)
+    paper = {"episodes": 10, "span": 1.0, "time_limit": 0.1, "rng": 0}
+    yield "keep", Recipe(pm.keep, lambda: {"scores": world().U.tolist()} | paper, weight=0.05)
+    yield "keep_curve", Recipe(pm.keep_curve, lambda: {"scores": world().U, "most": 2} | told)
+    table = {"tasks": ["a", "b", "c"], "policies": ["d", "e", "f"], "lower_is_better": True}
+    yield (
+        "Scores",
+        Recipe(
+            lambda **parts: pm.keep(pm.Scores(**parts), k=1, rng=0).doubts(),
+            lambda: {"values": world().U, "standard_errors": world().U} | table,
+        ),
+    )
+    yield "read_aslib", Recipe(pm.read_aslib, lambda: {"folder": world().scenario, "penalty": 10.0})
+    for method in ("doubts", "served"):
+        yield f"Clustering.{method}", Recipe(lambda method=method: getattr(pm.keep(world().U, k=2, rng=0), method)())
+    yield "KeepCurve.to_frame", Recipe(lambda: pm.keep_curve(world().U, rng=0).to_frame())
+    yield "KeepCurve.plot", Recipe(lambda: pm.keep_curve(world().U, rng=0).plot(), weight=0.05)
     yield "Clustering.table", Recipe(lambda: world().clustering.table())
     yield "Clustering.to_frame", Recipe(lambda: world().clustering.to_frame())
     yield "Clustering.plot", Recipe(lambda: world().clustering.plot(), weight=0.05)

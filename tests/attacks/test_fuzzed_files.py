@@ -42,6 +42,8 @@ COUNTS = {  # files under soak, and in ``make test``
     "repository-file": (400, 12),
     "reproduction": (600, 20),
     "kwargs-file": (300, 20),
+    "scores-csv": (1000, 40),
+    "aslib-scenario": (1000, 40),
 }
 
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import clustering_reference as reference
 import numpy as np
 import pytest
 
 from pastmaster import InvalidInputError, cost_lower_bound, exhaustive_clustering, search_clusterings
-from pastmaster.clustering import Question
+from pastmaster.clustering import Question, bound
 from pastmaster.clustering.bound import _Bounding
 from pastmaster.clustering.programs import pair_program
 
@@ -291,3 +292,57 @@ def test_a_bound_shows_itself_in_one_line(rng):
 
 def test_one_policy_is_counted_as_one():
     assert str(search_clusterings([[0.0]], n_clusters=1, rng=0, directed=True)).startswith("1 of 1 policy kept, ")
+
+
+# directed bounds are proofs
+
+
+def exact_mean_radius(losses, labels):
+    """The mean radius of a partition as a fraction."""
+    total = Fraction(0)
+    for members in reference.cells(labels):
+        total += len(members) * min(max(Fraction(losses[i, j]) for i in members) for j in range(losses.shape[1]))
+    return total / len(losses)
+
+
+def test_a_directed_bound_is_never_above_the_exact_optimum(rng):
+    for _ in range(150):
+        n_tasks = int(rng.integers(2, 7))
+        losses = reference.random_directed(rng, n_tasks, int(rng.integers(2, 9)))
+        c = int(rng.integers(1, min(losses.shape) + 1))
+        problem = Question(n_clusters=c, directed=True).about("test", losses)
+        found = bound.bounded(problem, problem.labels("test", np.arange(n_tasks) % c), 5.0)
+        partitions = [labels for labels in reference.partitions(n_tasks) if len(set(labels)) == c]
+        least = min(exact_mean_radius(losses, labels) for labels in partitions)
+        met = Fraction(np.nextafter(found.cost, np.inf))  # a bound stops at the cost that is met, rounded
+        assert Fraction(float(found.by_c[c])) <= max(least, met if found.by_c[c] >= found.cost else least)
+        assert found.cost == pytest.approx(float(least), rel=1e-9)
+
+
+def test_no_other_solver_has_a_part_in_a_directed_bound(rng, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("HiGHS was asked")
+
+    losses = rng.random((40, 12))
+    monkeypatch.setattr(bound, "pair_program", refuse)
+    found = cost_lower_bound(losses, episodes=2000, span=1.0, directed=True, time_limit=20.0)
+    assert found.gap <= 1e-5
+    distance = reference.random_symmetric(rng, 40)
+    with pytest.raises(AssertionError, match="HiGHS was asked"):
+        [cost_lower_bound(distance, episodes=2000, span=span, time_limit=20.0) for span in (0.5, 1.0, 2.0, 4.0)]
+
+
+def test_a_choice_that_prices_leave_open_is_decided_by_the_tree(rng):
+    """A table without structure, where prices alone leave a gap."""
+    losses = rng.random((40, 12))
+    problem = Question(2000, 1.0, directed=True).about("test", losses)
+    search = _Bounding(problem, np.zeros(40, np.int32))
+    for c in range(1, 13):
+        search.raise_prices(c, 200)
+    counts = search.possible(range(1, 41))
+    open_before = min(search.by_c[c] for c in counts) < search.cost * (1 - 1e-3)
+    for c in sorted(counts, key=lambda c: search.by_c[c]):
+        if search.by_c[c] < search.cost:
+            search.prove(c, math.inf)
+    assert open_before
+    assert min(search.by_c[1:]) >= search.cost * (1 - 1e-8)

@@ -6,6 +6,7 @@ import click
 
 from pastmaster.cli.continual import continual
 from pastmaster.cli.demo import demo
+from pastmaster.cli.keep import keep
 from pastmaster.cli.options import Commands
 from pastmaster.cli.repo import repo
 from pastmaster.cli.report import report
@@ -19,5 +20,5 @@ def main() -> None:
     """Lifelong policy reuse: which policies are worth keeping, and which one fits a new task."""
 
 
-for command in (demo, repo, transfer, continual, report, reproduce):
+for command in (demo, keep, repo, transfer, continual, report, reproduce):
     main.add_command(command)

@@ -25,10 +25,10 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COMMAND = "pastmaster.command"  # the one that runs, in click's context
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
-ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+) is ")
+ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names
     "n_tasks": ("count",), "n_sequences": ("sequences",), "n_targets": ("targets",), "n_jobs": ("jobs",),
-    "number": ("numbers",), "span": ("bounds",),
+    "number": ("numbers",), "most": ("k",), "span": ("bounds",),
 }  # fmt: skip
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDEST_CELL = 120  # letters: a name may have a thousand
+PATIENCE = 2  # seconds that a person waits without being told what goes on
 NUMBER = re.compile(r"-|-?[0-9.]+(e[-+]?[0-9]+)?")
 
 
@@ -55,6 +58,33 @@ def save_picture(figure: Figure, path: Path) -> None:
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
     say(f"picture: {written}", err=True)
+
+
+@contextmanager
+def waiting(label: str, seconds: float, wanted: bool) -> Iterator[None]:
+    """A bar of the time that passes, up to ``seconds``, from the third second on; only if ``wanted``."""
+    done = threading.Event()
+
+    def draw() -> None:
+        if done.wait(PATIENCE):
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task(label, total=seconds, completed=PATIENCE)
+            while not done.wait(0.2):
+                progress.advance(bar, 0.2)
+
+    thread = threading.Thread(target=draw, daemon=True)
+    if wanted:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if wanted:
+            thread.join()
 
 
 def bars_wanted(quiet: bool) -> bool:

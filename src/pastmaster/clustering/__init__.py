@@ -1,17 +1,23 @@
-"""From distances to the few tasks whose policies stand for all."""
+"""From scores or distances to the few policies that stand for all."""
 
 from pastmaster.clustering import mhav
+from pastmaster.clustering.aslib import read_aslib
+from pastmaster.clustering.assignment import Assignment, assign
 from pastmaster.clustering.baselines import exhaustive_clustering, greedy_clustering
 from pastmaster.clustering.bound import LowerBound, cost_lower_bound
 from pastmaster.clustering.by_episodes import Sensitivity, sensitivity
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import regret_bound
-from pastmaster.clustering.partition import Assignment, Clustering, Covered, assign
+from pastmaster.clustering.curve import KeepCurve, keep_curve
+from pastmaster.clustering.doubts import Doubt
+from pastmaster.clustering.keeping import keep
+from pastmaster.clustering.partition import Clustering, Covered
 from pastmaster.clustering.question import Question, clustering_cost
+from pastmaster.clustering.score_table import Scores
 from pastmaster.clustering.search import search_clusterings
 
 __all__ = [
-    "Assignment", "Chain", "Clustering", "Covered", "LowerBound", "Question", "Sensitivity", "assign",
-    "clustering_cost", "cost_lower_bound", "exhaustive_clustering", "greedy_clustering", "mhav", "regret_bound",
-    "search_clusterings", "sensitivity",
+    "Assignment", "Chain", "Clustering", "Covered", "Doubt", "KeepCurve", "LowerBound", "Question", "Scores",
+    "Sensitivity", "assign", "clustering_cost", "cost_lower_bound", "exhaustive_clustering", "greedy_clustering",
+    "keep", "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
 ]  # fmt: skip

@@ -9,11 +9,12 @@ cost is g(c) plus the mean of what tasks pay.
    with the best members: a closed form (``_bound_kernels``). Subgradient ascent raises it.
 2. *Elimination.* Numbers of cells whose bound exceeds the best known cost are impossible; so are pairs whose inclusion
    would lift the bound above it.
-3. *Proof.* What is left is a small integer program; HiGHS solves it or bounds it further.
+3. *Proof.* What is left is a small integer program. Directed, pairs are columns of a table in which a task pays the
+   radius of a pair that covers it, and ``columns`` chooses the best c of them. Symmetric, HiGHS solves the program.
 
-Prices bound in floating point with every rounding error charged against the bound. HiGHS works to tolerances (1e-6
-on integrality, 1e-7 on constraints): a part in a million of the prices and radii is charged for them, and a bound that
-rests on HiGHS holds up to these tolerances.
+Prices and ``columns`` bound in floating point with every rounding error charged against the bound: directed bounds are
+proofs. HiGHS works to tolerances (1e-6 on integrality, 1e-7 on constraints): a part in a million of the prices and
+radii is charged for them, and a symmetric bound that rests on HiGHS holds up to these tolerances.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import within
 from pastmaster.clustering import _bound_kernels as kernels
+from pastmaster.clustering.columns import ColumnProblem
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import DistanceProblem, priced
@@ -44,6 +46,7 @@ HIGHS_TOLERANCE = 1e-6
 SLICE = 30_000_000  # pairs priced before the ascent begins anew with long steps
 LOOK = 0.05  # seconds between looks at the clock, or one step of the ascent
 MAX_VARIABLES = 400_000  # larger integer programs are not tried
+MAX_ENTRIES = 20_000_000  # nor larger tables of pairs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -249,6 +252,9 @@ class _Bounding:
         """Steps 2 and 3 for c cells: what clustering costs less than the best known?"""
         keep = self._surviving(c)
         near, _, _, centre, radius = self.pairs
+        if not self.symmetric:
+            self._prove_directed(c, centre[keep], radius[keep], deadline)
+            return
         if len(keep) > MAX_VARIABLES:
             return
         sizes = [int(np.searchsorted(near[centre[p]], radius[p], side="right")) for p in keep]
@@ -260,6 +266,20 @@ class _Bounding:
         charge = HIGHS_TOLERANCE * (self.prices[c].sum() + c * radius[keep].max(initial=0.0))
         limit = np.nextafter(self.cost, np.inf)  # pairs left out take part only in clusterings that cost more
         self.by_c[c] = max(self.by_c[c], min(limit, self.size_cost[c] + (bound - charge) / self.n_tasks))
+
+    def _prove_directed(self, c: int, centre: LongArray, radius: FloatArray, deadline: float) -> None:
+        """The same where pairs are independent: the best c columns of a table of what tasks pay under each pair."""
+        if len(radius) == 0 or len(radius) * self.n_tasks > MAX_ENTRIES:
+            return
+        unit = 2.0 ** math.frexp(max(float(radius.max()), 2.0**-1000))[1]
+        costs = np.where(self.distance[:, centre] <= radius, radius / unit, np.inf)
+        problem = ColumnProblem(np.ascontiguousarray(costs.T), c, np.ones(len(radius), np.bool_))
+        choice = problem.solved(np.random.default_rng(0), deadline)
+        if math.isfinite(choice.cost):
+            self._offer(choice.columns[costs[:, choice.columns].argmin(axis=1)].astype(np.int32), deadline)
+        limit = np.nextafter(self.cost, np.inf)  # pairs left out take part only in clusterings that cost more
+        bound = self.size_cost[c] + unit * choice.lower_bound / self.n_tasks
+        self.by_c[c] = max(self.by_c[c], min(limit, bound - 4.0 * EPS * bound))
 
     def _surviving(self, c: int) -> LongArray:
         """The pairs whose inclusion does not by itself lift the bound above the best cost."""

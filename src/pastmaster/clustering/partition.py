@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import FloatArray, IntArray, LongArray, as_floats, sealed
+from pastmaster.arrays import FloatArray, IntArray, LongArray, sealed
 from pastmaster.checks import as_name, is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
+from pastmaster.clustering.doubts import Doubt, shifts
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, counted, frame, html_table, one_line, shown
+from pastmaster.tables import WIDEST, counted, frame, html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
 SHOWN = 6  # tasks of a cell that a notebook names
+KEPT: dict[str, Callable[[Clustering], str]] = {
+    "loss": lambda kept: (
+        f"mean loss {kept.mean_loss:.4g}, largest {kept.largest_loss:.4g}"
+        if not kept.size_cost
+        else f"cost {kept.cost:.4g} (price {kept.size_cost:.3g} + mean loss {kept.mean_loss:.3g})"
+    ),
+    "count": lambda kept: f"largest loss {kept.largest_loss:.4g}, mean {kept.mean_loss:.4g}",
+}
+"""How an answer of ``keep`` tells what it costs."""
 REACHES = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
 
 
@@ -35,11 +45,14 @@ def relative_gap(cost: float, lower_bound: float) -> float:
 
 
 class Covered(NamedTuple):
-    """One task: its number, its cell, the kept policy that is best for it, and what it loses under that policy."""
+    """One task, its cell, the kept policy that is best for it, and what it loses under that policy.
 
-    task: int
+    Tasks and policies are told by name where names are known, else by number.
+    """
+
+    task: Any
     cell: int
-    policy: int
+    policy: Any
     loss: float
 
 
@@ -55,15 +68,29 @@ class Clustering:
         The cell of each task [N].
     representatives, radii : ndarray
         For each cell [c], the task (directed: the column of the distance matrix) whose policy stands for it, and the
-        most that any member loses by that.
-    cost, size_cost : float
-        The cost, and the part of it that the number of cells makes: the regret bound g(c, T), or 0.
-    kind, directed, distance
-        As asked for; ``distance`` is the caller's matrix, not a copy.
-    lower_bound, possible_c : float and tuple of int, or None
-        No clustering costs less; an optimal one may have these numbers of cells. None until certified.
+        most that any member loses by that. An answer of ``keep`` may have a cell without members.
+    columns, policies : ndarray, list
+        The kept policies [c], by column (the same as ``representatives``), and by name where names are known.
     losses : ndarray
         What each task loses under the kept policy that is best for it [N]: at most its cell's radius.
+    mean_loss, largest_loss : float
+        Over all tasks, the mean by their ``weights``.
+    cost, size_cost : float
+        What was asked to be least, and the part of it that the number of cells makes: the regret bound g(c, T), the
+        price of so many policies, or 0. Of ``keep(max_loss=...)`` both are the number of policies.
+    lower_bound, possible_c : float and tuple of int, or None
+        No clustering costs less; an optimal one may have these numbers of cells. None until certified.
+    kind : str
+        How the rest of the cost is measured: "average" (mean radius), "worst" (largest radius), "max_diameter"; of
+        ``keep``, "loss" (mean loss) or "count" (it is not: only the number of policies counts).
+    directed, distance : bool, ndarray
+        Whether ``distance`` are losses under policies [N, M] (infinite: not tried). It is not copied.
+    weights : ndarray or None
+        How much each task counts in ``mean_loss`` [N]; None: all the same.
+    standard_errors : ndarray or None
+        Those of the scores [N, M], where some were measured several times; nan for those measured once.
+    must_keep, never_keep : tuple of int
+        Columns that were told to be kept, or not to be.
     traces, interrupted : ndarray or None, bool
         The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
     seed : int or None
@@ -82,7 +109,7 @@ class Clustering:
     radii: FloatArray
     cost: float
     size_cost: float
-    kind: Kind
+    kind: str
     directed: bool
     distance: FloatArray = field(repr=False)
     lower_bound: float | None = None
@@ -92,6 +119,10 @@ class Clustering:
     seed: int | None = None
     task_names: tuple[str, ...] = ()
     policy_names: tuple[str, ...] = ()
+    weights: FloatArray | None = field(default=None, repr=False)
+    standard_errors: FloatArray | None = field(default=None, repr=False)
+    must_keep: tuple[int, ...] = ()
+    never_keep: tuple[int, ...] = ()
 
     @classmethod
     def from_labels(
@@ -124,6 +155,23 @@ class Clustering:
             sealed(labels), sealed(cells.representatives), sealed(cells.radii), cost, size_cost,
             question.kind, question.directed, problem.distance,
         )  # fmt: skip
+
+    @classmethod
+    def of_columns(
+        cls, losses: FloatArray, columns: LongArray, kind: str, size_cost: float, **fields: Any
+    ) -> Clustering:
+        """The clustering that kept columns make: each task joins the one it loses least by, the lowest of equals."""
+        kept = np.sort(columns)
+        nearest = losses[:, kept].argmin(axis=1)
+        serving, first = np.unique(nearest, return_index=True)
+        order = np.concatenate([serving[np.argsort(first)], np.setdiff1d(np.arange(len(kept)), serving)])
+        labels = np.argsort(order)[nearest].astype(np.int32)
+        radii = np.zeros(len(kept))
+        np.maximum.at(radii, labels, losses[np.arange(len(losses)), kept[nearest]])
+        made = cls(
+            sealed(labels), sealed(kept[order]), sealed(radii), size_cost, size_cost, kind, True, losses, **fields
+        )
+        return replace(made, cost=size_cost + made.mean_loss) if kind == "loss" else made
 
     def named(self, tasks: Iterable[Any] = (), policies: Iterable[Any] = ()) -> Clustering:
         """The same, with names for tasks and policies, which tables and pictures then use.
@@ -165,29 +213,61 @@ class Clustering:
         return np.flatnonzero(self.labels == _index("members", "i", i, "a cell", self.n_clusters))
 
     @property
+    def columns(self) -> LongArray:
+        return self.representatives
+
+    @property
+    def policies(self) -> list[Any]:
+        return [self.policy(j) for j in self.representatives.tolist()]
+
+    def served(self) -> tuple[LongArray, FloatArray]:
+        """The cell whose policy is best for each task (its own if equally good), and what the task loses by that."""
+        tasks = np.arange(len(self.labels))
+        kept = self.distance[:, self.representatives]
+        best = np.where(kept[tasks, self.labels] <= kept.min(axis=1), self.labels, kept.argmin(axis=1))
+        return best, kept[tasks, best]
+
+    @property
     def losses(self) -> FloatArray:
-        return np.array([row.loss for row in self.table()])
+        return self.served()[1]
+
+    @property
+    def mean_loss(self) -> float:
+        return float(np.average(self.losses, weights=self.weights))
+
+    @property
+    def largest_loss(self) -> float:
+        return float(self.losses.max())
 
     def table(self) -> list[Covered]:
         """Each task, the kept policy that is best for it (its cell's if equally good), and what it loses by that.
 
         Symmetric distances are at least what is lost.
         """
-        tasks = np.arange(len(self.labels))
-        kept = self.distance[:, self.representatives]
-        best = np.where(kept[tasks, self.labels] <= kept.min(axis=1), self.labels, kept.argmin(axis=1))
-        columns = (tasks, self.labels, self.representatives[best], kept[tasks, best])
-        return [Covered(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        best, losses = self.served()
+        names = self.policies
+        rows = zip(self.labels.tolist(), best.tolist(), losses.tolist(), strict=True)
+        return [Covered(self.task(i), cell, names[b], loss) for i, (cell, b, loss) in enumerate(rows)]
+
+    def doubts(self) -> list[Doubt]:
+        """The scores that should be measured again, most urgent first; empty if none was measured several times.
+
+        Each is a score by which the mean loss would move, were it wrong by two standard errors.
+        """
+        if self.standard_errors is None:
+            return []
+        weights = np.ones(len(self.labels)) if self.weights is None else self.weights
+        moved = shifts(self.distance, self.representatives, self.standard_errors, weights / weights.sum())
+        entries = np.argwhere(moved > 0.0)
+        order = np.argsort(-moved[tuple(entries.T)], kind="stable")
+        return [
+            Doubt(self.task(i), self.policy(j), float(self.standard_errors[i, j]), float(moved[i, j]))
+            for i, j in entries[order].tolist()
+        ]
 
     def to_frame(self) -> pd.DataFrame:
-        """``table()`` as a pandas DataFrame, with names where they are known."""
-        return frame(self._rows())
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [
-            {"task": self.task(row.task), "cell": row.cell, "policy": self.policy(row.policy), "loss": row.loss}
-            for row in self.table()
-        ]
+        """``table()`` as a pandas DataFrame."""
+        return frame([row._asdict() for row in self.table()])
 
     def task(self, i: int) -> Any:
         """The name of task i, or i."""
@@ -204,23 +284,33 @@ class Clustering:
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
         alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
         few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
-        kept = f"{n_kept} of {what} kept{few}, cost {self.cost:.4g}"
+        kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
+        if self.kind in KEPT:
+            names = f"{n_kept} of {what} kept ({', '.join(map(str, self.policies))}), "
+            measured = f"{KEPT[self.kind](self)}{end}"
+            return next((x for x in (f"{names}{measured}",) if len(x) <= WIDEST), f"{kept}{measured}")
         split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
-        proof = ""
-        if self.gap is not None:
-            percent = math.ceil(1000 * self.gap) / 10 if self.gap < 10 else math.inf
-            proof = ", proven optimal" if self.is_optimal else f", within {percent:.1f}% of optimal"
-        end = f"{proof}{', interrupted' if self.interrupted else ''}"
-        line = f"{kept}{split}{end}"
-        return line if len(line) <= WIDEST else f"{kept}{end}"
+        line = f"{kept}cost {self.cost:.4g}{split}{end}"
+        return line if len(line) <= WIDEST else f"{kept}cost {self.cost:.4g}{end}"
+
+    def _proof(self) -> str:
+        """What is proven, as the end of a sentence."""
+        if self.gap is None:
+            return ""
+        if self.kind == "count":
+            return ", proven fewest" if self.is_optimal else f", at least {self.lower_bound:g} are needed"
+        if self.gap >= 10:
+            return f", no choice costs less than {self.lower_bound:.4g}"
+        return ", proven optimal" if self.is_optimal else f", within {math.ceil(1000 * self.gap) / 10:.1f}% of optimal"
 
     def _repr_html_(self) -> str:
-        losses, rows = self.losses, []
+        losses, rows, weights = self.losses, [], np.ones(len(self.labels)) if self.weights is None else self.weights
         for cell, (column, radius) in enumerate(zip(self.representatives.tolist(), self.radii.tolist(), strict=True)):
             members = self.members(cell)
             names = ", ".join(str(self.task(i)) for i in members[:SHOWN].tolist())
             more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
-            mean_loss = float(losses[members].mean())
+            counts = bool(weights[members].sum() > 0)
+            mean_loss = float(np.average(losses[members], weights=weights[members])) if counts else None
             rows.append(
                 {"kept policy": self.policy(column), "tasks": len(members), "mean loss": mean_loss, "radius": radius}
                 | {"stands for": f"{names}{more}"}
@@ -239,62 +329,3 @@ def _index(method: str, name: str, value: Any, what: str, size: int) -> int:
     if not is_whole(value) or not 0 <= value < size:
         raise InvalidInputError(f"Clustering.{method}: {name} is {shown(value)}, must be {what} in 0..{size - 1}")
     return int(value)
-
-
-class Assignment(NamedTuple):
-    """Where new tasks belong, as ``assign`` finds it.
-
-    Attributes
-    ----------
-    cells, losses : ndarray
-        The cell that each new task belongs to, and what it would lose under that cell's policy.
-    """
-
-    cells: LongArray
-    losses: FloatArray
-
-    def __repr__(self) -> str:
-        return one_line(f"Assignment(cells={self.cells!r}, losses={self.losses!r})")
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row to each new task, as a pandas DataFrame."""
-        return frame({"cell": self.cells, "loss": self.losses})
-
-
-def assign(clustering: Clustering, distance_rows: npt.ArrayLike) -> Assignment:
-    """Where new tasks belong, without clustering again: with the representative that each loses least by.
-
-    Parameters
-    ----------
-    clustering : Clustering
-    distance_rows : array_like
-        The distances of n new tasks to the N old ones [n, N] (directed: what they lose under each policy [n, M]).
-
-    Returns
-    -------
-    Assignment
-
-    Raises
-    ------
-    InvalidInputError
-        If the rows do not fit, or hold negative or infinite numbers.
-
-    Examples
-    --------
-    >>> old = Clustering.from_labels([[0, 1, 9], [1, 0, 9], [9, 9, 0]], [0, 0, 1])
-    >>> assign(old, [[8, 9, 2], [1, 2, 7]]).cells
-    array([1, 0])
-    """
-    if not isinstance(clustering, Clustering):
-        raise InvalidInputError(f"assign: clustering is a {type(clustering).__name__}, must be a Clustering")
-    rows = as_floats(distance_rows, "assign: distance_rows")
-    columns = clustering.distance.shape[1]
-    if rows.ndim != 2 or rows.shape[1] != columns:
-        raise InvalidInputError(f"assign: distance_rows has shape {rows.shape}, must be [n, {columns}]")
-    bad = ~((rows >= 0) & np.isfinite(rows))
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        raise InvalidInputError(f"assign: distance_rows[{i}, {j}] is {rows[i, j]}, must be finite and at least 0")
-    losses = rows[:, clustering.representatives]
-    cells = losses.argmin(axis=1)
-    return Assignment(cells, losses[np.arange(len(rows)), cells])

@@ -1,4 +1,7 @@
-"""The picture of a clustering: losses under every policy with the kept ones marked, each task's loss, the trace."""
+"""The picture of a clustering: losses under every policy with the kept ones marked, each task's loss, a third panel.
+
+The third is the trace of the search, or, of an answer of ``keep``, the least mean loss over the number of policies.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ import numpy as np
 
 from pastmaster import figures
 from pastmaster.arrays import FloatArray, LongArray
+from pastmaster.clustering.curve import KeepCurve, curve_around
+from pastmaster.clustering.partition import KEPT, Clustering
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pastmaster.clustering.partition import Clustering
-
 MOST_NAMES = 40  # rows or columns that are all named
+MOST_ROWS = 2000  # of the heat map; of more tasks some are shown
+MOST_BARS = 1000  # tasks that have a bar each
 MOST_KEPT_NAMES = 20  # kept policies that are all named
 LONGEST_NAME = 24
 HATCHES = ("", "//", "..", "xx")  # for more kept policies than colours
@@ -23,7 +28,8 @@ HATCHES = ("", "//", "..", "xx")  # for more kept policies than colours
 
 def draw(clustering: Clustering) -> Figure:
     """Two panels, or three where the clustering was searched for; rows of the first two are the same tasks."""
-    n_panels = 2 if clustering.traces is None else 3
+    is_kept = clustering.kind in KEPT
+    n_panels = 3 if is_kept or clustering.traces is not None else 2
     n_tasks = len(clustering.labels)
     height = min(10.0, max(5.0, 1.5 + 0.2 * n_tasks)) if n_tasks <= MOST_NAMES else 6.5
     figure, panels = figures.new_figure(6.0 * n_panels, height, ncols=n_panels)
@@ -31,9 +37,29 @@ def draw(clustering: Clustering) -> Figure:
     order = np.argsort(clustering.labels, kind="stable")
     _distances(panels[0], clustering, order)
     _losses(panels[1], clustering, order)
-    if n_panels == 3:
+    if is_kept:
+        draw_curve(panels[2], curve_around(clustering), clustering)
+    elif n_panels == 3:
         _trace(panels[2], clustering)
     return figure
+
+
+def draw_curve(axes: Any, curve: KeepCurve, kept: Clustering | None = None) -> None:
+    """The least mean loss over k, its lower bounds and its elbow; an answer that is given is marked."""
+    k, losses, bounds = curve.k, curve.mean_loss, curve.lower_bound
+    axes.plot(k, losses, "o-", color=figures.COLOURS[0], label="least mean loss")
+    if not np.isnan(bounds).all():
+        axes.fill_between(k, bounds, losses, color=figures.COLOURS[0], alpha=0.25, linewidth=0)
+        axes.plot(k, bounds, "_", color="black", markersize=14, label="proven: no choice is below")
+    if len(k) > 2:
+        axes.axvline(curve.elbow, color=figures.COLOURS[2], linestyle=":", linewidth=2, label=f"elbow: {curve.elbow}")
+    if kept is not None:
+        style: dict[str, Any] = {"color": figures.COLOURS[1], "markersize": 16, "zorder": 5}
+        axes.plot([kept.n_clusters], [kept.mean_loss], "*", label=f"this answer: {kept.n_clusters}", **style)
+    axes.set(title="What is lost with more or fewer policies", xlabel="policies kept", ylabel="mean loss")
+    axes.set_ylim(0.0, 1.05 * float(losses.max()) if losses.max() > 0 else 1.0)
+    axes.set_xticks(k if len(k) <= MOST_KEPT_NAMES else k[:: len(k) // MOST_KEPT_NAMES + 1])
+    axes.legend(loc="upper right")
 
 
 def classical_scaling(distance: FloatArray) -> FloatArray:
@@ -77,9 +103,16 @@ def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
     what, scale = ("policy", "loss under the policy") if clustering.directed else ("task", "policy distance")
     title = "Loss of each task under each policy" if clustering.directed else "Distances between tasks"
     title = f"{title}\n(▼ kept, named below)"
-    values = clustering.distance[order][:, columns]
+    some = np.unique(np.linspace(0, len(order) - 1, MOST_ROWS).astype(np.int64))
+    values = clustering.distance[order[some]][:, columns]
+    untried = np.isinf(values)
+    values = np.where(untried, np.nan, values)
     figures.matrix(axes, values, title=title, rows="task, ordered by cell", columns=what, scale=scale)
+    axes.images[-1].set_extent((-0.5, len(columns) - 0.5, len(order) - 0.5, -0.5))
     axes.set_aspect("auto")
+    if untried.any():
+        axes.set_facecolor("lightgrey")
+        title = f"{title[:-1]}; grey: not tried)"
     axes.set_title(title, pad=12.0)  # above the marks
     for edge in _edges(clustering):
         axes.axhline(edge, color="white", linewidth=0.8)
@@ -114,20 +147,22 @@ def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
 
 def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
     """A bar to each task, in the rows of the heat map, coloured by the kept policy that is best for it."""
-    table = clustering.table()
+    best, losses = (array[order] for array in clustering.served())
     kept = list(dict.fromkeys(clustering.representatives.tolist()))
-    rows, losses = np.arange(len(order)), np.array([table[i].loss for i in order.tolist()])
-    policies, names = np.array([table[i].policy for i in order.tolist()]), _names(clustering, tasks=False)
+    rows, policies, names = np.arange(len(order)), clustering.representatives[best], _names(clustering, tasks=False)
     for number, column in enumerate(kept):
         those = policies == column
         again, place = divmod(number, len(figures.COLOURS))
         colour, hatch = figures.COLOURS[place], HATCHES[again % len(HATCHES)]
         label = f"{names[column]} ({int(those.sum())})" if number < MOST_KEPT_NAMES else None
-        axes.barh(rows[those], losses[those], height=0.8, label=label, color=colour, hatch=hatch)
-        axes.plot(losses[those], rows[those], "o", color=colour, markersize=4, clip_on=False)
+        if len(order) <= MOST_BARS:
+            axes.barh(rows[those], losses[those], height=0.8, label=label, color=colour, hatch=hatch)
+            axes.plot(losses[those], rows[those], "o", color=colour, markersize=4, clip_on=False)
+        else:
+            axes.fill_betweenx(rows, np.where(those, losses, 0.0), step="mid", label=label, color=colour, hatch=hatch)
     for edge in _edges(clustering):
         axes.axhline(edge, color="lightgrey", linewidth=0.6, zorder=0)
-    mean = float(losses.mean())
+    mean = clustering.mean_loss
     axes.axvline(mean, color="black", linestyle=":", linewidth=1.2, label=f"mean {mean:.3g}")
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_xlim(left=0.0, right=None if losses.max() > 0 else 1.0)

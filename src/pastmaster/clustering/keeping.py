@@ -1,0 +1,136 @@
+"""Which few policies to keep, asked of a table of scores."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pastmaster.checks import called_as, flag, whole, within
+from pastmaster.clustering.cost import check_setting
+from pastmaster.clustering.losses import Losses
+from pastmaster.clustering.partition import Clustering
+from pastmaster.clustering.score_table import LARGEST, Scores, task_of
+from pastmaster.clustering.told import told_losses
+from pastmaster.errors import InvalidInputError
+from pastmaster.generators import Rng, seeded
+
+CALLER = "keep"
+
+
+def keep(
+    scores: Any, *, k: int | None = None, max_loss: float | None = None, price: float | None = None,
+    episodes: float | None = None, span: float | None = None, tasks: Any = None, policies: Any = None,
+    weights: Any = None, must_keep: Any = None, never_keep: Any = None, lower_is_better: bool = False,
+    certify: bool = True, time_limit: float = 30.0, rng: Rng = None,
+) -> Clustering:  # fmt: skip
+    """Which few policies to keep, and what each task loses by it.
+
+    A task's loss is the best score known for it less that of the best kept policy.
+
+    Parameters
+    ----------
+    scores : array_like, DataFrame or path
+        The score of each task under each policy [N, M], higher is better, nan where a policy was not tried: then it
+        cannot stand for that task. A DataFrame, or the path of a .csv file, is wide (a row to a task, a column to a
+        policy) or long (columns task, policy and score; trials of the same two are averaged).
+    k : int, optional
+        The question: exactly so many policies, with the least mean loss.
+    max_loss : float, optional
+        Or: the fewest policies such that no task loses more; of those, the least mean loss.
+    price : float, optional
+        Or: the least ``price`` times the number of policies + mean loss. A policy must earn so much a task to be kept.
+    episodes, span : float, optional
+        Or: the paper's least cost g(c, T) + mean radius (see ``search_clusterings``).
+    tasks, policies : list of str, optional
+        Names of rows and columns, in place of the table's own.
+    weights : array_like or mapping, optional
+        How much each task counts in the mean [N], or by name; at least 0.
+    must_keep, never_keep : optional
+        Names or column numbers of policies that are kept in any case, or in none. Those never kept still say what the
+        best score of a task is.
+    lower_is_better : bool
+        Whether scores are costs, such as run times.
+    certify, time_limit : bool, float
+        Whether to prove how good the answer is; about how many seconds to take at most.
+    rng : int, numpy.random.Generator, optional
+        A seed or a generator; by default a fresh seed, which the result tells.
+
+    Returns
+    -------
+    Clustering
+        With ``policies``, ``losses``, ``mean_loss``, ``largest_loss``, and, if certified, ``lower_bound``.
+
+    Raises
+    ------
+    InvalidInputError
+        If not exactly one question is asked, an entry is no number, a task has no score, an argument is out of its
+        range, or nothing answers the question.
+
+    Examples
+    --------
+    >>> scores = [[9, 4, 1], [8, 5, 2], [1, 6, 7], [0, float("nan"), 8]]
+    >>> kept = keep(scores, k=2, policies=["a", "b", "c"])
+    >>> kept
+    2 of 3 policies kept (a, c), mean loss 0, largest 0, proven optimal
+    >>> keep(scores, price=2.0).policies
+    [0, 2]
+    """
+    question = _question(k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
+    losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
+    seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)
+    generator, seed = seeded(CALLER, rng)
+    deadline = time.perf_counter() + seconds
+    if question == "k":
+        size = whole(CALLER, "k", k, at_least=max(1, len(losses.must)), at_most=int(losses.allowed.sum()))
+        found = losses.of_size(size, generator, deadline, certify)
+    elif question == "max_loss":
+        limit = within(CALLER, "max_loss", max_loss, 0.0, math.inf)
+        _check_reachable(losses, table, limit)
+        found = losses.within(limit, generator, deadline, certify)
+    elif question == "price":
+        found = losses.at_price(within(CALLER, "price", price, 0.0, LARGEST), generator, deadline, certify)
+    else:
+        found = _for_learning(losses, episodes, span, generator if seed is None else seed, seconds, certify)
+    found = replace(found, seed=seed, standard_errors=table.standard_errors)
+    return found.named(table.tasks, table.policies)
+
+
+def _question(**given: Any) -> str:
+    """Which of the four questions is asked: exactly one must be."""
+    asked = [name for name, value in given.items() if value is not None]
+    if asked in (["k"], ["max_loss"], ["price"], ["episodes", "span"]):
+        return asked[0]
+    wanted = "must be one question: k, or max_loss, or price, or episodes and span"
+    if not asked:
+        raise InvalidInputError(f"{CALLER}: nothing is asked, {wanted}")
+    if len(asked) == 1:
+        missing = "span" if asked == ["episodes"] else "episodes"
+        raise InvalidInputError(f"{CALLER}: {missing} is None, must be given where {asked[0]} is")
+    raise InvalidInputError(f"{CALLER}: {' and '.join(asked)} are given, {wanted}")
+
+
+def _check_reachable(losses: Losses, table: Scores, limit: float) -> None:
+    """Refuse a limit if a task loses more under every policy that may be kept."""
+    least = losses.table[:, losses.allowed].min(axis=1)
+    if (least > limit).any():
+        i = int(np.flatnonzero(least > limit)[0])
+        raise InvalidInputError(
+            f"{CALLER}: max_loss is {limit:g}, but {task_of(table, i)} loses at least {least[i]:g} under every policy "
+            f"that may be kept, must be at least {least.max():g}"
+        )
+
+
+def _for_learning(losses: Losses, episodes: Any, span: Any, rng: Any, seconds: float, certify: bool) -> Clustering:
+    """The paper's question, which knows neither weights nor policies that must be kept."""
+    check_setting(CALLER, episodes, span)
+    for name, given in (("must_keep", losses.must), ("weights", losses.weights is not None)):
+        if given:
+            raise InvalidInputError(
+                f"{CALLER}: {name} is given with episodes and span, must be None: use k, max_loss or price with it"
+            )
+    with called_as(CALLER):
+        return losses.for_learning(float(episodes), float(span), rng, seconds, certify)
