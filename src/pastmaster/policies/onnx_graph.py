@@ -7,6 +7,7 @@ operators of others), what may run for ever or draw at random, and weights that 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +62,11 @@ class Tensor(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The tensors that go in and out of a graph, by name."""
+    """The tensors that go in and out of a graph, by name, and the names of all that its operators take."""
 
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]
+    taken: frozenset[str]
 
 
 def read_graph(content: bytes, place: str) -> Graph:
@@ -86,7 +88,19 @@ def read_graph(content: bytes, place: str) -> Graph:
     _check_graph(graph, place)
     held = {tensor.get("name", "") for tensor in graph.get("initializer", ())}
     inputs = {name: tensor for name, tensor in _named(graph.get("input", ()), place).items() if name not in held}
-    return Graph(inputs, _named(graph["output"], place))
+    return Graph(inputs, _named(graph["output"], place), frozenset(_taken(graph)))
+
+
+def _taken(graph: Message) -> Iterator[str]:
+    """The names that operators take, also those of graphs within."""
+    for node in graph.get("node", ()):
+        yield from node.get("input", ())
+        for inner in (inner for attribute in node.get("attribute", ()) for inner in _graphs(attribute)):
+            yield from _taken(inner)
+
+
+def _graphs(attribute: Message) -> list[Message]:
+    return [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", ())]
 
 
 def _check_graph(graph: Message, place: str) -> None:
@@ -103,7 +117,7 @@ def _check_graph(graph: Message, place: str) -> None:
                 raise InvalidInputError(f"{place} has {called}, which is no number, text, tensor or graph, must be one")
             for tensor in (*([attribute["t"]] if "t" in attribute else []), *attribute.get("tensors", ())):
                 _check_weights(tensor, place)
-            for inner in (*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", ())):
+            for inner in _graphs(attribute):
                 _check_graph(inner, place)
 
 

@@ -110,8 +110,8 @@ def _chosen_inputs(graph: Graph, parts: Mapping[str, Part], given: Any, state: A
     if set(parts) != set(free):
         keys = "one observation" if WHOLE in parts else f"the keys {shown(list(parts))}"
         raise InvalidInputError(
-            f"{place} has the inputs {listed_tensors(graph.inputs)}, must have one for {keys}: pass state={{input: output}} "
-            "for those that are recurrent state, inputs={key: input} for those with other names"
+            f"{place} has the inputs {listed_tensors(graph.inputs)}, must have one for {keys}: pass "
+            "state={input: output} for those that are recurrent state, inputs={key: input} for those with other names"
         )
     return {key: key for key in parts}
 

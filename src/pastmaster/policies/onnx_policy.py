@@ -213,6 +213,7 @@ class OnnxEpisode:
 
 
 def listed_tensors(tensors: Mapping[str, Tensor]) -> str:
+    """Tensors by name, with their types and shapes, as errors tell them."""
     return one_line(", ".join(f"{name} ({tensor})" for name, tensor in tensors.items()), 200) or "none"
 
 
@@ -264,6 +265,11 @@ def _zeros(graph: Graph, state: Mapping[str, str], place: str) -> State:
         if tensor.shape is None or math.prod(shape) > MOST_STATE:
             raise InvalidInputError(
                 f"{place}: its state {shown(name)} takes {tensor}, must have at most {MOST_STATE:,} numbers"
+            )
+        if name not in graph.taken:
+            raise InvalidInputError(
+                f"{place}: its state {shown(name)} goes into no operator, must be used: an exporter that is given one "
+                "tensor for two inputs drops one of them"
             )
         found[name] = np.zeros(shape, tensor.dtype)
     return found
