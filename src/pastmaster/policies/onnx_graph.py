@@ -76,6 +76,8 @@ def read_graph(content: bytes, place: str) -> Graph:
     graph = model.get("graph")
     if graph is None or not graph.get("node") or not graph.get("output"):
         raise wire.refused("it has no graph with nodes and outputs")
+    if not any(entry.get("domain", "") in STANDARD for entry in model.get("opset_import", ())):
+        raise wire.refused("it names no version of the ONNX standard")
     for key, what in (
         ("functions", "functions of its own, must have operators alone: onnx.inliner.inline_local_functions"),
         ("training_info", "a training graph, must have the policy's alone"),
