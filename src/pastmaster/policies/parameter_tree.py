@@ -38,8 +38,8 @@ def _found(tree: Any, place: str, path: tuple[str, ...]) -> dict[str, Layer]:
     branch = mapping(tree, place, "a mapping of layers")
     if len(path) > DEEPEST:
         raise InvalidInputError(f"{place} is nested more than {DEEPEST} deep, must be layers by name")
-    keys = {str(key) for key in branch}
-    if keys & {*KERNELS, *BIASES}:
+    leaves = {str(key) for key, value in branch.items() if not isinstance(value, Mapping)}
+    if leaves & {*KERNELS, *BIASES}:
         name = "/".join(path[1:] if path[:1] == ("params",) else path)
         return {name: _layer({str(key): value for key, value in branch.items()}, place)}
     found: dict[str, Layer] = {}
