@@ -229,6 +229,7 @@ def test_every_space_keeps_the_contract(seen, done, tmp_path):
     check_policy(policy, task)
     estimate = estimate_cross_values([task], [policy, policy], budget=20, rng=0, bounds=(-100, 100))
     assert np.isfinite(estimate.mean).all()
+    assert estimate.policies == ("policy.onnx", "policy.onnx")
     mean = estimate_values(task, [policy, policy], episodes=4, seed=0).mean
     assert mean[0] == mean[1]
     run = transfer(task, [policy], episodes=3, learner=FixedPolicy(policy), bounds=(-100, 100), rng=0)
