@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_TESTS = {"docs", "bench", "dev"}  # extras that the package's own tests have no use for
-TOOLS = ("pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "pandas", "playwright")
+TOOLS = ("pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "pandas", "playwright", "onnx", "onnxscript")
 BESIDE_OLD = ["pyparsing<3.3"]  # a later one warns of how the oldest matplotlib uses it
 TORCH = "torch==2.13.0"  # its CPU build, which pip takes if it is asked for first, on its own
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         CrossValueEstimate as CrossValueEstimate,
         estimate_cross_values as estimate_cross_values,
     )
-    from pastmaster.policies import load_sb3 as load_sb3
+    from pastmaster.policies import load_onnx as load_onnx, load_sb3 as load_sb3
     from pastmaster.repository import Repository as Repository
     from pastmaster.reuse import (
         RECOMMENDED as RECOMMENDED,
@@ -96,7 +96,7 @@ _PLACES = {
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",
-    "policies": "load_sb3",
+    "policies": "load_onnx load_sb3",
     "repository": "Repository",
     "reuse": "RECOMMENDED UCB1 BayesianPolicyReuse Episode Exp3Transfer Experience FixedPolicy Informed LatentThompson "
     "LatentUCB PolicyAdvice ProbabilisticPolicyReuse QLearning RegretBalancing RegretGuarantee SB3Learning TransferRun "

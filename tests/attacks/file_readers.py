@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+import onnx_models
 from made_up import write_reproduction, write_scenario
 from mutations import zipped
 
@@ -34,6 +36,7 @@ from pastmaster import (
     TabularMDP,
     TsallisINF,
     keep,
+    load_onnx,
     load_sb3,
     read_aslib,
     solve,
@@ -168,6 +171,23 @@ def _models(folder: Path) -> dict[str, bytes]:
 def _read_model(folder: Path, name: str, content: bytes) -> None:
     policy = load_sb3(_written(folder, name, content))
     assert len(policy.act(np.zeros((2, policy.stack.shape.sizes[0]), np.float32))) == 2
+
+
+SPACES = (gym.spaces.Box(-1, 1, (4,)), gym.spaces.Discrete(2))
+
+
+def _graphs(folder: Path) -> dict[str, bytes]:
+    """With weights, with operators on shapes, and with state."""
+    return {
+        "network.onnx": onnx_models.mlp(), "index.onnx": onnx_models.flat_model(["n", 4], 4, 2, then="index"),
+        "recurrent.onnx": onnx_models.counter(),
+    }  # fmt: skip
+
+
+def _read_graph(folder: Path, name: str, content: bytes) -> None:
+    state = {"count_in": "count_out"} if name == "recurrent.onnx" else None
+    policy = load_onnx(_written(folder, name, content), SPACES, state=state)
+    assert len(policy.act(np.zeros((2, 4), np.float32))) == 2
 
 
 def _statistics(folder: Path) -> dict[str, bytes]:
@@ -483,6 +503,7 @@ READERS = {
     "task-npz": Reader(_tasks, _read_task),
     "policy-npy": Reader(_tables, _read_table),
     "sb3-zip": Reader(_models, _read_model),
+    "onnx-file": Reader(_graphs, _read_graph),
     "normalisation-npz": Reader(_statistics, _read_statistics),
     "network-settings": Reader(_networks, _read_network),
     "selector-json": Reader(_selectors, _read_selector),

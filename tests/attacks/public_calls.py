@@ -7,7 +7,7 @@ so that a test can tell which name has no recipe yet.
 from __future__ import annotations
 
 import copy
-import importlib
+import importlib.util
 import inspect
 import itertools
 import tempfile
@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from made_up import write_scenario
+from onnx_models import mlp
 
 import pastmaster as pm
 from pastmaster import domains, estimation, policies, testing
@@ -33,6 +34,14 @@ ROOMS = (
     "clustering", "continual", "estimation", "policies", "repository", "reuse", "solving", "tasks", "testing", "values",
 )  # fmt: skip
 MODULES = ("clustering.mhav", *(f"domains.{name}" for name in domains.__all__))
+ONNX = importlib.util.find_spec("onnxruntime") is not None
+ONNX_SETTINGS = {
+    "observations": {"": [[4], "float32", 0]}, "inputs": {"": "obs"}, "output": "out", "state": {}, "layout": None,
+    "actions": {
+        "kind": "Discrete", "shape": [], "dtype": "int64", "start": 0, "choices": [2], "low": None, "high": None,
+    },
+    "normalise": None,
+}  # fmt: skip
 EXEMPT = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "records that calls return, made by the library": (
@@ -46,6 +55,7 @@ EXEMPT = {
     "how the library makes those": (
         "Clustering.of ContinualRun.of TransferRun.of continual.Reclustered.of continual.TaskDone.of "
         "repository.ClusteringRecord.of repository.PolicyRecord.of repository.StoredRun.of repository.TaskRecord.of "
+        "policies.OnnxPolicy.misfit policies.OnnxPolicy.try_out "
         "Bounds.joined Chain.rungs Clustering.of_columns clustering.Question.check clustering.Question.check_asked "
         "clustering.Question.counts clustering.Question.size_cost GymTask.environment GymTask.vector_environment "
         "repository.ClusteringRecord.arrays repository.ClusteringRecord.cells repository.ClusteringRecord.read "
@@ -56,7 +66,10 @@ EXEMPT = {
         "policies.Policy policies.Policy.act reuse.Learner reuse.Learner.act reuse.Learner.learn reuse.LearnerSettings "
         "reuse.LearnerSettings.start reuse.SelectorProtocol reuse.SelectorProtocol.ask reuse.SelectorProtocol.tell"
     ),
-    "readers, which have attacks of their own": "load_sb3 policies.from_sb3 policies.normalisation_of",
+    "readers, which have attacks of their own": "load_onnx load_sb3 policies.from_sb3 policies.normalisation_of",
+    "what needs torch, in tests/policies": (
+        "policies.NetworkPolicy.from_torch policies.TorchPolicy policies.TorchPolicy.act policies.TorchPolicy.outputs"
+    ),
     "environments for gymnasium.make, which calls them": (
         "domains.cart_pole.CartPoleEnv domains.cart_pole.CartPoleVectorEnv domains.cart_pole.CartPoleVectorEnv.reset "
         "domains.cart_pole.CartPoleVectorEnv.step domains.coloured_grid.ColouredGridEnv "
@@ -153,6 +166,7 @@ class World:
             clustering={"episodes": 100, "restarts": 1, "iterations": 50},
         )  # fmt: skip
         self.network = policies.NetworkPolicy([([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]], [0.0, 0.0])])
+        self.onnx = policies.OnnxPolicy(mlp(), ONNX_SETTINGS)
         self.box = policies.NetworkPolicy([(np.eye(2), np.zeros(2))], head="clip", low=[-1.0, -1.0], high=[1.0, 1.0])
         self.solution = pm.solve(self.mdp)
         with self.repository() as stored:
@@ -638,6 +652,7 @@ def _of_reuse() -> Iterator[tuple[str, Recipe]]:
     yield "FixedPolicy", Recipe(pm.FixedPolicy, lambda: {"policy": [0, 1, 1]})
     yield "FixedPolicy.start", Recipe(pm.FixedPolicy([0, 1, 1]).start, spaces)
     yield "FixedPolicy.act", Recipe(pm.FixedPolicy([0, 1, 1]).act, lambda: {"observation": 1})
+    yield "FixedPolicy.end_own_episode", Recipe(pm.FixedPolicy([0, 1, 1]).end_own_episode)
     yield (
         "FixedPolicy.learn",
         Recipe(
@@ -737,6 +752,29 @@ def _of_policies() -> Iterator[tuple[str, Recipe]]:
         "policies.as_policy",
         Recipe(lambda policy: policies.as_policy(policy, "example: policy"), lambda: {"policy": [0, 1, 1]}),
     )
+    yield (
+        "policies.NetworkPolicy.from_params",
+        Recipe(
+            policies.NetworkPolicy.from_params,
+            lambda: {
+                "tree": {"a": {"kernel": np.eye(2), "bias": np.zeros(2)}, "b": {"kernel": np.eye(2)}},
+                "layers": ["b", "a"], "activation": "relu", "head": "argmax", "start": 0,
+            },
+        ),
+    )  # fmt: skip
+    yield (
+        "policies.OnnxPolicy",
+        Recipe(policies.OnnxPolicy, lambda: {"model": world().onnx.model, "settings": world().onnx.settings}),
+    )
+    for method in ("act", "outputs"):
+        yield (
+            f"policies.OnnxPolicy.{method}",
+            Recipe(
+                lambda method=method, **how: getattr(world().onnx, method)(**how) if ONNX else how,
+                lambda: {"observations": np.ones((2, 4), np.float32)},
+            ),
+        )
+    yield "policies.OnnxPolicy.begin_episode", Recipe(lambda: world().onnx.begin_episode())
     yield "policies.stacked", Recipe(policies.stacked, lambda: {"policies": [world().network, world().network]})
     yield "policies.PredictPolicy", Recipe(policies.PredictPolicy, lambda: {"model": _Model()})
     yield (

@@ -31,6 +31,7 @@ COUNTS = {  # files under soak, and in ``make test``
     "task-npz": (1500, 40),
     "policy-npy": (800, 40),
     "sb3-zip": (1500, 40),
+    "onnx-file": (3000, 80),
     "normalisation-npz": (500, 20),
     "network-settings": (800, 40),
     "selector-json": (2500, 80),
@@ -139,6 +140,8 @@ def outcomes(name: str, numbers: list[int], kept: list[str], folder: Path) -> It
 def test_a_changed_file_is_read_or_refused(name, attempts, tmp_path):
     if name == "sb3-zip":
         pytest.importorskip("torch")
+    if name == "onnx-file":
+        pytest.importorskip("onnxruntime")
     tally = attempts(f"fuzzed files: {name.replace('-', ' ')}", PROMISE)
     found = {"read": 0, "refused": 0}
     kept = sorted(path.name for path in (CORPUS / name).glob("*"))

@@ -535,7 +535,7 @@ REFUSALS = [
     ("repo add {db} {new} --policy {text}", "notes.txt is not an .npy file, must be a .npy file of actions"),
     ("repo add {db} {new} --policy {folder}/nowhere.npy", "nowhere.npy', which does not exist, must be a model's .zip"),
     ("repo add {db} {new} --policy {folder}/nowhere.zip", "nowhere.zip', which does not exist, must be a .zip file"),
-    ("repo add {db} {new} --policy {folder}", "a folder, must be a model's .zip file, or an .npy file of actions"),
+    ("repo add {db} {new} --policy {folder}", "a folder, must be a model's .zip or .onnx file, or an .npy file of"),
     ("repo add {db} {new} {new} --policy {wrong}", "--policy names 1 files for 2 tasks, must be one to each task"),
     ("repo add {db} --gym A-v0 --gym B-v0 --kwargs {{}}", "--kwargs is given 1 times for 2 environments, must be"),
     ("repo add {db} {new} --kwargs {{}}", "--kwargs is given without --gym"),

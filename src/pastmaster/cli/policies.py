@@ -1,4 +1,4 @@
-"""Policies named on the command line: tables in .npy files, and Stable-Baselines3's .zip files."""
+"""Policies named on the command line: tables in .npy files, Stable-Baselines3's .zip files, and ONNX files."""
 
 from __future__ import annotations
 
@@ -72,14 +72,18 @@ class NamedPolicies:
         from pastmaster.estimation.means import fitting_policy
         from pastmaster.files import checked_file
         from pastmaster.npy import read_npy
-        from pastmaster.policies import load_sb3
+        from pastmaster.policies import load_onnx, load_sb3
 
         read: Any
         if path.suffix == ".zip":
             read = load_sb3(path, normalise=normalise, trust=self.trust, action_space=self._action_space(task))
+        elif path.suffix == ".onnx":
+            read = load_onnx(path, task, normalise=normalise)
         else:
             table = "actions [S] or probabilities [S, A]"
-            read = read_npy(checked_file("--policy", path, f"a model's .zip file, or an .npy file of {table}"), table)
+            read = read_npy(
+                checked_file("--policy", path, f"a model's .zip or .onnx file, or an .npy file of {table}"), table
+            )
         return fitting_policy(read, task, f"--policy {path.name}")
 
     def _action_space(self, task: TabularMDP | GymTask) -> gym.Space[Any] | None:
@@ -97,7 +101,7 @@ class NamedPolicies:
 OPTIONS = (
     click.option(
         "--policy", "policies", multiple=True, type=click.Path(path_type=Path), metavar="FILE...",
-        help="Policies, one to each task: .npy, or Stable-Baselines3's .zip. Without any, tasks are solved.",
+        help="Policies, one to each task: .npy, .onnx, or Stable-Baselines3's .zip. Without any, tasks are solved.",
     ),
     click.option("--no-normalise", is_flag=True, help="Observations were not normalised (DQN, SAC, TD3, DDPG)."),
     click.option(

@@ -12,7 +12,7 @@ import numpy as np
 from pastmaster.arrays import Array, BoolArray, FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import Policy, stacked
-from pastmaster.policies.batch import check_parts, is_random
+from pastmaster.policies.batch import actions_as_one, begun, check_parts, is_random, is_recurrent
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, Task
 
@@ -40,12 +40,20 @@ class Actors:
             task.action_space if isinstance(task, GymTask) else gym.spaces.Discrete(task.n_actions)
         )
 
-    def act(self, policy: Policy, observations: Any, uniforms: FloatArray) -> Any:
-        """What a policy does on a batch; an error of its own is raised with its name and the task's."""
+    def act(self, policy: Policy, observations: Any, uniforms: FloatArray, begun: Sequence[Any] = ()) -> Any:
+        """What a policy does on a batch; an error of its own is raised with its name and the task's.
+
+        Of a recurrent policy, ``begun`` has what it is in the episode of each observation.
+        """
         drawn = (uniforms,) if is_random(policy) else ()
         try:
             check_parts(policy, observations)
-            actions = policy.act(observations, *drawn)
+            if is_recurrent(policy):
+                rows = [(slice(i, i + 1), acting) for i, acting in enumerate(begun)]
+                parts = [acting.act(observations[i], *(some[i] for some in drawn))[0] for i, acting in rows]
+                actions = actions_as_one(parts)
+            else:
+                actions = policy.act(observations, *drawn)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self._place(policy)}: {error}") from None
         except Exception as error:
@@ -138,6 +146,7 @@ class LaneActions:
             actors.draws(number) if is_random(actors.policies[policy]) else None for policy, number in episodes
         ]
         self.chosen = np.zeros((len(episodes), *(actors.space.shape or ())), actors.space.dtype)
+        self.begun = [begun(actors.policies[episode.policy]) for episode in episodes]
         self.lanes = edges[1] if len({b - a for a, b in pairwise(edges)}) == 1 else 0  # of each policy, if all alike
         self.live = np.arange(len(self.groups))
         self.stack = stacked([policy for policy, _ in self.groups]) if self.lanes else None
@@ -151,7 +160,8 @@ class LaneActions:
             lanes = np.flatnonzero(going[group]) + group.start
             if len(lanes):
                 uniforms = np.array([rng.random() for i in lanes if (rng := self.draws[i]) is not None])
-                self.chosen[lanes] = self.actors.act(policy, observations[lanes], uniforms)
+                remembering = [self.begun[i] for i in lanes]
+                self.chosen[lanes] = self.actors.act(policy, observations[lanes], uniforms, remembering)
         return self.chosen
 
     def _act_as_one(self, observations: Any, going: BoolArray) -> None:

@@ -30,7 +30,7 @@ from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interva
 from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.runner import EpisodeRunner
 from pastmaster.generators import Rng, seeded
-from pastmaster.policies import NetworkPolicy, Policy, as_policy
+from pastmaster.policies import NetworkPolicy, OnnxPolicy, Policy, as_policy
 from pastmaster.solving import solve
 from pastmaster.tables import one_line
 from pastmaster.tasks import TabularMDP, Task
@@ -107,7 +107,7 @@ def estimate_cross_values(
     with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
         found = estimation.run(runner)
     names = tuple(task.name for task in tasks)
-    called = names if own else tuple(p.name if isinstance(p, NetworkPolicy) else "" for p in columns)
+    called = names if own else tuple(p.name if isinstance(p, NetworkPolicy | OnnxPolicy) else "" for p in columns)
     return replace(found, seed=seed, tasks=names, policies=called)
 
 

@@ -26,7 +26,7 @@ from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
 from pastmaster.estimation.acting import Actors, Episode, LaneActions, is_plain, policy_edges
 from pastmaster.policies import Policy, TablePolicy
-from pastmaster.policies.batch import batch, is_random
+from pastmaster.policies.batch import batch, begun, is_random
 from pastmaster.policies.policy import is_policy
 from pastmaster.tables import one_line, shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
@@ -120,6 +120,7 @@ class _Lane:
         self.index, self.steps, self.weight, self.total = 0, 0, 1.0, 0.0
         self.observation: Any = None
         self.rng: np.random.Generator | None = None
+        self.begun: Any = None
 
 
 class _Rollout:
@@ -206,6 +207,7 @@ class _Rollout:
         policy, number = self.episodes[index]
         lane.index, lane.steps, lane.weight, lane.total = index, 0, 1.0, 0.0
         lane.rng = self.actors.draws(number) if is_random(self.policies[policy]) else None
+        lane.begun = begun(self.policies[policy])
         lane.observation, _ = lane.env.reset(seed=self.actors.reset_seed(number))
         return True
 
@@ -218,7 +220,8 @@ class _Rollout:
     def _step(self, policy: Policy, lanes: list[_Lane]) -> None:
         """One step of lanes that one policy runs; ``steps`` becomes -1 where the episode is over."""
         uniforms = np.array([lane.rng.random() for lane in lanes if lane.rng is not None])
-        actions = self.actors.act(policy, batch([lane.observation for lane in lanes]), uniforms)
+        observations = batch([lane.observation for lane in lanes])
+        actions = self.actors.act(policy, observations, uniforms, [lane.begun for lane in lanes])
         for lane, action in zip(lanes, actions, strict=True):
             lane.observation, reward, terminated, truncated, _ = lane.env.step(action)
             lane.total += lane.weight * float(reward)

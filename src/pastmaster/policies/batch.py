@@ -61,6 +61,16 @@ def is_random(policy: Any) -> bool:
     return bool(attribute(policy, "random"))
 
 
+def is_recurrent(policy: Any) -> bool:
+    """Whether a policy remembers what it saw in an episode, and so is begun anew for each."""
+    return attribute(policy, "recurrent") is True
+
+
+def begun(policy: Any) -> Any:
+    """A policy as it acts in one episode: a recurrent one begins it, others are the same in all."""
+    return policy.begin_episode() if is_recurrent(policy) else policy
+
+
 def action_of(policy: Any, observation: Any, rng: np.random.Generator) -> Any:
     """What a policy does on one observation; ``rng`` is drawn from only if it is random."""
     drawn = (np.array([rng.random()]),) if is_random(policy) else ()

@@ -14,10 +14,12 @@ import numpy as np
 from pastmaster.arrays import Array
 from pastmaster.checks import attribute, text
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies.batch import is_random
+from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.policies.network import NetworkPolicy
+from pastmaster.policies.onnx_policy import OnnxPolicy
 from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy, is_policy
 from pastmaster.policies.sb3_live import is_model, live_policy
+from pastmaster.policies.torch_module import is_module
 from pastmaster.tables import shown
 from pastmaster.tasks.spaces import described_space, discrete_size
 
@@ -28,6 +30,8 @@ def data_of(policy: Any) -> list[Any] | None:
         return ["table", policy.table]
     if isinstance(policy, NetworkPolicy):
         return ["network", json.dumps(policy.settings, sort_keys=True), policy.weights]
+    if isinstance(policy, OnnxPolicy):
+        return ["onnx", json.dumps(policy.settings, sort_keys=True), policy.sha256]
     return None
 
 
@@ -72,6 +76,11 @@ def as_policy(policy: Any, place: str) -> Policy:
     if not isinstance(policy, type):
         if is_policy(policy):
             return cast(Policy, policy)
+        if is_module(policy):
+            raise InvalidInputError(
+                f"{place} is a torch module, {shown(type(policy).__name__)}, must be a policy: pass "
+                "NetworkPolicy.from_torch(module), or load_onnx(path, task) of its export"
+            )
         if is_model(policy):
             return live_policy(policy, caller=place)
         if callable(policy):
@@ -85,11 +94,15 @@ def as_policy(policy: Any, place: str) -> Policy:
 def _check_no_path(policy: Any, place: str) -> None:
     if isinstance(policy, str | Path):
         known = "" if os.path.exists(policy) else ", and there is no such file"
-        raise InvalidInputError(f"{place} is {shown(os.fspath(policy))}{known}, must be a policy: pass load_sb3(path)")
+        reader = "load_onnx(path, task)" if Path(policy).suffix == ".onnx" else "load_sb3(path)"
+        raise InvalidInputError(f"{place} is {shown(os.fspath(policy))}{known}, must be a policy: pass {reader}")
 
 
 def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any], place: str, task: str) -> None:
     """Refuse a network that takes other observations, or gives other actions, than a task has."""
+    spaces = f"{described_space(observations)} observations and {described_space(actions)} actions"
+    if isinstance(policy, OnnxPolicy) and policy.misfit(observations, actions):
+        raise InvalidInputError(f"{place} is {shown(policy)}, must fit {task}, which has {spaces}")
     if not isinstance(policy, NetworkPolicy):
         return
     shape = policy.stack.shape
@@ -108,7 +121,6 @@ def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any
         gives = f"{outputs} numbers"
         fits = fits and isinstance(actions, gym.spaces.Box) and math.prod(actions.shape) == outputs
     if not fits:
-        spaces = f"{described_space(observations)} observations and {described_space(actions)} actions"
         raise InvalidInputError(
             f"{place} is a network that takes {takes} and gives {gives}, must fit {task}, which has {spaces}"
         )
@@ -121,6 +133,8 @@ def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
     if table or not (is_policy(policy) or is_model(policy) or callable(policy)):
         return checked_policy(policy, n_states, n_actions, place)
     made = as_policy(policy, place)
+    if is_recurrent(made):
+        raise InvalidInputError(f"{place} is {shown(made)}, which is recurrent, must act by the state alone")
     if is_random(made):
         raise InvalidInputError(f"{place} is {shown(made)}, which draws at random, must be its probabilities [S, A]")
     try:

@@ -12,14 +12,25 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import chosen, flag, is_finite, is_number, is_whole, listed, whole, within
+from pastmaster.checks import (
+    called_as,
+    chosen,
+    flag,
+    known_options,
+    listed,
+    whole,
+    within,
+)
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import ACTIVATIONS
+from pastmaster.policies.head import checked_head, limit_from_plain, numbers_of, plain_limit
+from pastmaster.policies.parameter_tree import layers_of
 from pastmaster.policies.stack import NetworkStack, Shape
+from pastmaster.policies.torch_module import TorchPolicy, agrees, copied, live_module, stack_of
 from pastmaster.tables import shown
 
-HEADS = ("argmax", "argmaxes", "clip", "tanh")
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
+SETTINGS = ("head", "start", "nvec", "low", "high", "one_hot", "normalise")
 MOST_LAYERS = 100
 MOST_WEIGHTS = 2**28
 
@@ -31,9 +42,9 @@ class NetworkPolicy:
     ----------
     layers : sequence of pairs of arrays
         Weights [out, in] and biases [out] of each linear layer, as torch keeps them.
-    activation : str
+    activation : str or sequence of str
         What stands between layers: "tanh", "relu", "leaky_relu", "elu", "selu", "sigmoid", "silu", "gelu",
-        "softplus", "mish" or "identity".
+        "softplus", "mish" or "identity". A sequence has one to each layer, after it, also after the last.
     head : "argmax", "argmaxes", "clip" or "tanh"
         How outputs become actions: the largest (Discrete), the largest of each part (MultiDiscrete), clipped to
         ``low`` .. ``high``, or squashed into it by tanh (Box).
@@ -69,7 +80,7 @@ class NetworkPolicy:
         self,
         layers: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
         *,
-        activation: str = "tanh",
+        activation: str | Sequence[str] = "tanh",
         head: str = "argmax",
         start: int = 0,
         nvec: Sequence[int] = (),
@@ -89,13 +100,13 @@ class NetworkPolicy:
                     f"{caller}: layers[{k}] takes {weights.shape[1]} numbers, must take {sizes[-1]}"
                 )
             sizes.append(weights.shape[0])
-        chosen(caller, "activation", activation, ACTIVATIONS)
-        limits = _checked_head(caller, head, sizes[-1], start, nvec, low, high)
+        between = _checked_activation(caller, activation, len(arrays))
+        limits = checked_head(caller, head, sizes[-1], start, nvec, low, high)
         one_hot = flag(caller, "one_hot", one_hot)
         if one_hot and normalise is not None:
             raise InvalidInputError(f"{caller}: one_hot is {shown(one_hot)}, must be False with normalise")
         shape = Shape(
-            tuple(sizes), activation, head, one_hot, int(start), tuple(map(int, nvec)),
+            tuple(sizes), between, head, one_hot, int(start), tuple(map(int, nvec)),
             () if limits is None else limits[0].shape,
         )  # fmt: skip
         self.normalise = None if normalise is None else checked_normalisation(caller, normalise, sizes[0])
@@ -130,14 +141,84 @@ class NetworkPolicy:
     def settings(self) -> dict[str, Any]:
         """All else, as plain JSON values; a limit that is infinite is None."""
         shape = self.stack.shape
-        low, high = (None, None) if self.stack.limits is None else (_plain(limit[0, 0]) for limit in self.stack.limits)
+        low, high = (
+            (None, None) if self.stack.limits is None else (plain_limit(limit[0, 0]) for limit in self.stack.limits)
+        )
         normalise = None
         if self.normalise is not None:
             normalise = {key: np.asarray(value).tolist() for key, value in self.normalise.items()}
         return {
-            "sizes": list(shape.sizes), "activation": shape.activation, "head": shape.head, "start": shape.start,
-            "nvec": list(shape.nvec), "low": low, "high": high, "one_hot": shape.one_hot, "normalise": normalise,
+            "sizes": list(shape.sizes), "head": shape.head, "start": shape.start, "nvec": list(shape.nvec), "low": low,
+            "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
+            "high": high, "one_hot": shape.one_hot, "normalise": normalise,
         }  # fmt: skip
+
+    @classmethod
+    def from_torch(cls, module: Any, **settings: Any) -> NetworkPolicy | TorchPolicy:
+        """The policy of a module of PyTorch: as data where it is a plain stack, otherwise live.
+
+        A plain stack is ``Linear`` layers and activations with torch's default constants in ``Sequential``, nested or
+        not. Its weights are copied and compared with the module. Other modules are copied whole; a live policy acts
+        everywhere, but cannot be stored: ``torch.onnx.export`` and ``load_onnx`` make one that can.
+
+        Parameters
+        ----------
+        module : torch.nn.Module
+            Takes observations [n, ...] and gives outputs [n, out].
+        **settings
+            ``head``, ``start``, ``nvec``, ``low`` and ``high``, as for ``NetworkPolicy``; of a plain stack also
+            ``one_hot`` and ``normalise``.
+
+        Returns
+        -------
+        NetworkPolicy or TorchPolicy
+
+        Examples
+        --------
+        >>> from torch import nn  # doctest: +SKIP
+        >>> NetworkPolicy.from_torch(nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2)))  # doctest: +SKIP
+        NetworkPolicy(4 - 64 - 2, tanh, argmax)
+        """
+        caller = "NetworkPolicy.from_torch"
+        known_options(caller, settings, SETTINGS)
+        own = copied(module, caller)
+        stack = stack_of(own)
+        if stack is not None:
+            with called_as(caller):
+                policy = cls(stack[0], activation=stack[1], **settings)
+            plain = cls(stack[0], activation=stack[1])
+            if agrees(own, plain.outputs, len(stack[0][0][0][0])):
+                return policy
+        return live_module(own, caller, **settings)
+
+    @classmethod
+    def from_params(cls, tree: Any, *, layers: Sequence[str] | None = None, **settings: Any) -> NetworkPolicy:
+        """The policy of a tree of parameters, as Flax and Haiku keep them; jax is not needed.
+
+        Parameters
+        ----------
+        tree : nested mapping
+            Layers by name, each with a ``kernel`` [in, out] and perhaps a ``bias`` [out] (Flax), or ``w`` and ``b``
+            (Haiku): the network that acts, without a critic beside it.
+        layers : sequence of str, optional
+            The names of the layers in their order ("encoder/Dense_0"), where they are not numbered alike and their
+            sizes fit in several orders.
+        **settings
+            ``activation`` ("tanh" by default), ``head``, ``start``, ``nvec``, ``low``, ``high``, ``one_hot`` and
+            ``normalise``, as for ``NetworkPolicy``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pastmaster.policies import NetworkPolicy
+        >>> tree = {"params": {"Dense_0": {"kernel": np.eye(2), "bias": np.zeros(2)}, "Dense_1": {"kernel": np.eye(2)}}}
+        >>> NetworkPolicy.from_params(tree, activation="relu")
+        NetworkPolicy(2 - 2 - 2, relu, argmax)
+        """
+        caller = "NetworkPolicy.from_params"
+        known_options(caller, settings, ("activation", *SETTINGS))
+        with called_as(caller):
+            return cls(layers_of(tree, layers, caller), **settings)
 
     @classmethod
     def from_data(cls, settings: Mapping[str, Any], weights: npt.ArrayLike) -> NetworkPolicy:
@@ -162,8 +243,20 @@ class NetworkPolicy:
             at += m * d + d
         rest: dict[str, Any] = {key: settings[key] for key in KEYS if key != "sizes"}
         for key in ("low", "high"):
-            rest[key] = _from_plain(caller, key, settings[key], sizes[-1])
+            rest[key] = limit_from_plain(caller, key, settings[key], sizes[-1])
         return cls(layers, **rest)
+
+
+def _checked_activation(caller: str, activation: Any, n: int) -> str | tuple[str, ...]:
+    """One activation between all layers, or one after each of n; those that come to the same are the same."""
+    if isinstance(activation, str):
+        return chosen(caller, "activation", activation, ACTIVATIONS)
+    names = [chosen(caller, "activation", name, ACTIVATIONS) for name in listed(activation, f"{caller}: activation")]
+    if len(names) != n:
+        raise InvalidInputError(f"{caller}: activation is {shown(names)}, must be one name, or {n}: one to each layer")
+    if names[-1] == "identity" and len(set(names[:-1])) <= 1:
+        return names[0] if n > 1 else "tanh"
+    return tuple(names)
 
 
 def checked_normalisation(caller: str, normalise: Any, size: int) -> dict[str, Any]:
@@ -173,7 +266,7 @@ def checked_normalisation(caller: str, normalise: Any, size: int) -> dict[str, A
         raise InvalidInputError(f"{caller}: normalise must be a dict of mean and var, and perhaps epsilon and clip")
     checked: dict[str, Any] = {}
     for key in ("mean", "var"):
-        array = _numbers(caller, f"normalise[{key!r}]", normalise[key], size).astype(np.float64).ravel()
+        array = numbers_of(caller, f"normalise[{key!r}]", normalise[key], size).astype(np.float64).ravel()
         if not np.isfinite(array).all() or (key == "var" and (array < 0).any()):
             raise InvalidInputError(f"{caller}: normalise[{key!r}] must be finite{', not below 0' * (key == 'var')}")
         checked[key] = sealed(array)
@@ -188,14 +281,6 @@ def _normal(normalise: Mapping[str, Any]) -> list[Array]:
     """Mean, deviation and clip as a stack of one holds them."""
     deviation = np.sqrt(normalise["var"] + normalise["epsilon"])
     return [normalise["mean"][None, None], deviation[None, None], np.full((1, 1, 1), normalise["clip"])]
-
-
-def _numbers(caller: str, name: str, values: Any, size: int) -> Array:
-    """Numbers as an array of ``size`` entries in any shape."""
-    array = np.empty(0) if values is None else as_array(values, f"{caller}: {name}", "iuf")
-    if array.size != size:
-        raise InvalidInputError(f"{caller}: {name} must hold {size} numbers, not {array.size}")
-    return array
 
 
 def _checked_layer(caller: str, k: int, layer: Any) -> tuple[Array, Array]:
@@ -213,55 +298,3 @@ def _checked_layer(caller: str, k: int, layer: Any) -> tuple[Array, Array]:
     if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
         raise InvalidInputError(f"{caller}: layers[{k}] has numbers that are not finite, all must be")
     return sealed(weights), sealed(biases.copy())
-
-
-def _checked_head(
-    caller: str, head: Any, outputs: int, start: Any, nvec: Any, low: Any, high: Any
-) -> tuple[Array, Array] | None:
-    """The limits of a Box head, None of the others; errors where an argument does not fit the head."""
-    chosen(caller, "head", head, HEADS)
-    if not is_whole(start) or (start != 0 and head != "argmax"):
-        raise InvalidInputError(
-            f"{caller}: start is {shown(start)}, must be a whole number, and 0 unless head is 'argmax'"
-        )
-    if not isinstance(nvec, Sequence) or isinstance(nvec, str):
-        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must be a list")
-    if head != "argmaxes" and len(nvec):
-        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must be empty unless head is 'argmaxes'")
-    if head == "argmaxes" and sum(whole(caller, "nvec", n, at_least=1) for n in nvec) != outputs:
-        raise InvalidInputError(f"{caller}: nvec is {shown(nvec)}, must sum to the {outputs} outputs")
-    if head in ("argmax", "argmaxes"):
-        if low is not None or high is not None:
-            raise InvalidInputError(f"{caller}: low and high are given, must be None for head {head!r}")
-        return None
-    limits = [
-        _numbers(caller, name, limit, outputs).astype(np.float32) for name, limit in (("low", low), ("high", high))
-    ]
-    if limits[0].shape != limits[1].shape or limits[0].ndim == 0 or not (limits[0] <= limits[1]).all():
-        raise InvalidInputError(f"{caller}: low must be at most high, in one shape of at least one axis")
-    if head == "tanh" and not np.isfinite(limits).all():
-        raise InvalidInputError(f"{caller}: low and high must be finite for head 'tanh'")
-    return sealed(limits[0]), sealed(limits[1])
-
-
-def _plain(limit: Array) -> Any:
-    """A limit as nested lists, None where infinite."""
-    plain = limit.astype(object)
-    plain[~np.isfinite(limit)] = None
-    return plain.tolist()
-
-
-def _from_plain(caller: str, name: str, values: Any, size: int) -> Array | None:
-    """A limit as ``_plain`` wrote it."""
-    if values is None:
-        return None
-    try:
-        array = np.asarray(values, object)
-    except Exception:  # of whatever kind: it is raised by what was given
-        array = np.empty(0, object)
-    if array.size != size or not all(
-        entry is None or (is_number(entry) and is_finite(entry)) for entry in array.ravel()
-    ):
-        raise InvalidInputError(f"{caller}: {name} must hold {size} numbers or None")
-    endless = -np.inf if name == "low" else np.inf
-    return np.array([endless if entry is None else entry for entry in array.ravel()], np.float32).reshape(array.shape)

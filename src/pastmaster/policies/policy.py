@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,7 @@ from pastmaster.checks import attribute, flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
 from pastmaster.tables import shown
+from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
 
 
@@ -22,6 +25,8 @@ class Policy(Protocol):
 
     A policy that draws at random has the attribute ``random = True`` and is called as ``act(observations, uniforms)``,
     with one uniform number in [0, 1) to each observation: so its draws belong to the episode, not to the policy.
+    One that remembers what it saw in an episode has the attribute ``recurrent = True`` and a method ``begin_episode``,
+    which returns an object with ``act`` that is then given the observations of one episode, one by one.
     ``pastmaster.testing.check_policy`` checks a policy of your own.
 
     Examples
@@ -42,6 +47,16 @@ class Policy(Protocol):
 def is_policy(policy: Any) -> bool:
     """Whether this has a method ``act``; unlike ``isinstance``, whatever its attributes raise."""
     return callable(attribute(policy, "act"))
+
+
+def spaces_of(task: Any, place: str) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Copies of the spaces of observations and actions of a task, an environment, or a pair of spaces."""
+    if isinstance(task, TabularMDP):
+        return gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
+    pair = (task.observation_space, task.action_space) if isinstance(task, GymTask | gym.Env) else task
+    if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(space, gym.Space) for space in pair)):
+        raise InvalidInputError(f"{place} is {shown(task)}, must be a task, an environment or a pair of spaces")
+    return copy.deepcopy(pair)
 
 
 class TablePolicy:

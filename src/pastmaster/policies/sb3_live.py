@@ -9,12 +9,12 @@ import numpy as np
 from pastmaster.arrays import Array
 from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
-from pastmaster.policies.activations import OF_TORCH
 from pastmaster.policies.batch import by_part
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation, normalisation_of
 from pastmaster.policies.sb3_network import Family, acting_layers, network
 from pastmaster.policies.sb3_zip import space_of
+from pastmaster.policies.torch_module import known_activations
 
 TRIED = 64  # observations on which a network is compared with the model
 
@@ -164,13 +164,11 @@ def _check_flat(model: Any, place: str) -> None:
 
 def _activation(model: Any, family: Family, place: str) -> str:
     """The activation between the linear layers, one and the same, with torch's default constants."""
-    import torch
-
     modules = list(model.policy.get_submodule(family.hidden))
     found = {repr(module) for module in modules[1::2]}
     if family.name == "TD3 or DDPG":
         found = {repr(module) for module in modules[1:-1:2]}  # the last is the head's tanh
-    known = {repr(getattr(torch.nn, name)()): ours for name, ours in OF_TORCH.items()}
+    known = known_activations()
     if len(found) != 1 or not found <= set(known):
         raise InvalidInputError(
             f"{place}: between its layers are {', '.join(sorted(found))}, must be one known activation"

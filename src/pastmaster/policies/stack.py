@@ -1,6 +1,6 @@
 """Multilayer perceptrons evaluated with NumPy, many of one architecture at once.
 
-    x_0 = observation (one-hot, or flat and normalised),   x_{k+1} = activation(x_k W_k + b_k),   action = head(x_last)
+    x_0 = observation (one-hot, or flat and normalised),   x_{k+1} = activation_k(x_k W_k + b_k),  action = head(x_last)
 
 All in float32. A row's action depends on that row alone, bit for bit, in any batch or stack.
 """
@@ -20,18 +20,29 @@ from pastmaster.policies.activations import ACTIVATIONS
 
 
 class Shape(NamedTuple):
-    """What networks must share to be evaluated together. ``nvec`` is of the head "argmaxes" only."""
+    """What networks must share to be evaluated together. ``nvec`` is of the head "argmaxes" only.
+
+    ``activation`` is one between all layers, or one after each.
+    """
 
     sizes: tuple[int, ...]
-    activation: str
+    activation: str | tuple[str, ...]
     head: str
     one_hot: bool
     start: int
     nvec: tuple[int, ...]
     box: tuple[int, ...]  # the shape of a Box action
 
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """The activation after each layer."""
+        if isinstance(self.activation, tuple):
+            return self.activation
+        return (self.activation,) * (len(self.sizes) - 2) + ("identity",)
+
     def __str__(self) -> str:
-        return f"{' - '.join(map(str, self.sizes))}, {self.activation}, {self.head}"
+        activation = self.activation if isinstance(self.activation, str) else "/".join(self.activation)
+        return f"{' - '.join(map(str, self.sizes))}, {activation}, {self.head}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +75,17 @@ class NetworkStack:
 
     def act(self, observations: Any) -> Array:
         """Actions [P, n, ...] for observations [P, n, ...], network p on row p."""
-        return self._head(self.outputs(observations))
+        return actions_of(self.outputs(observations), self.shape, self.limits)
 
     def outputs(self, observations: Any) -> Array:
         """What the last layer gives [P, n, out], before the head, for observations [P, n, ...]."""
         x = as_array(observations, "act: observations", None)
         if x.ndim < 2 or len(x) != len(self):
             raise InvalidInputError(f"act: observations have shape {x.shape}, must be [{len(self)}, n, ...]")
-        x = self._first(x)
-        activation = ACTIVATIONS[self.shape.activation]
-        for weights, biases in zip(self.weights[1:], self.biases[1:], strict=True):
-            x = _layer(activation(x), weights, biases)
+        first, *following = (ACTIVATIONS[name] for name in self.shape.activations)
+        x = first(self._first(x))
+        for weights, biases, activation in zip(self.weights[1:], self.biases[1:], following, strict=True):
+            x = activation(_layer(x, weights, biases))
         return x
 
     def _first(self, observations: Array) -> Array:
@@ -95,23 +106,24 @@ class NetworkStack:
             x = np.clip((x - mean) / deviation, -clip, clip)
         return _layer(np.ascontiguousarray(x, np.float32), weights, biases)
 
-    def _head(self, outputs: Array) -> Array:
-        """Actions as the environment takes them."""
-        actions: Array
-        if self.shape.head == "argmax":
-            actions = outputs.argmax(axis=-1) + self.shape.start
-        elif self.shape.head == "argmaxes":
-            cuts = np.cumsum(self.shape.nvec)[:-1]
-            actions = np.stack([part.argmax(axis=-1) for part in np.split(outputs, cuts, axis=-1)], axis=-1)
+
+def actions_of(outputs: Array, shape: Shape, limits: list[Array] | None) -> Array:
+    """Actions [P, n, ...] as the environment takes them, from outputs [P, n, out]."""
+    actions: Array
+    if shape.head == "argmax":
+        actions = outputs.argmax(axis=-1) + shape.start
+    elif shape.head == "argmaxes":
+        cuts = np.cumsum(shape.nvec)[:-1]
+        actions = np.stack([part.argmax(axis=-1) for part in np.split(outputs, cuts, axis=-1)], axis=-1)
+    else:
+        assert limits is not None
+        low, high = limits
+        x = outputs.reshape(*outputs.shape[:2], *shape.box)
+        if shape.head == "clip":
+            actions = np.clip(x, low, high)
         else:
-            assert self.limits is not None
-            low, high = self.limits
-            x = outputs.reshape(*outputs.shape[:2], *self.shape.box)
-            if self.shape.head == "clip":
-                actions = np.clip(x, low, high)
-            else:
-                actions = low + np.float32(0.5) * (np.tanh(x) + np.float32(1)) * (high - low)
-        return actions
+            actions = low + np.float32(0.5) * (np.tanh(x) + np.float32(1)) * (high - low)
+    return actions
 
 
 def _layer(x: Array, weights: Array, biases: Array) -> Array:

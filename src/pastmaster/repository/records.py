@@ -18,7 +18,7 @@ from pastmaster.arrays import Array, as_array, sealed
 from pastmaster.checks import chosen, mapping
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
-from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
+from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.rows import Row
@@ -28,7 +28,9 @@ from pastmaster.tasks.tabular import model_arrays, task_from_arrays
 from pastmaster.values import Bounds
 
 Stored = Any
-"""A policy as a repository returns it: an array, or a ``NetworkPolicy``."""
+"""A policy as a repository returns it: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
+KINDS = ("network", "onnx")
+"""Policies that are more than an array, by what their settings call them: their settings are part of the digest."""
 CALLED = ("name", "source")
 """What a policy's settings may say besides what it is: its name, and the file it came from."""
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
@@ -224,19 +226,22 @@ def called(caller: str, name: Any, source: Any) -> dict[str, str]:
 def policy_row(
     caller: str, policy: Any, task: Task, provenance: str, names: Mapping[str, str] | None = None
 ) -> tuple[Row, dict[str, Array], Stored]:
-    """The columns and arrays that hold a policy, a table or a network, and the policy as it will be returned."""
+    """The columns and arrays that hold a policy, and the policy as it will be returned; an ONNX file is its bytes."""
     chosen(caller, "provenance", provenance, PROVENANCES)
     made = fitting_policy(policy, task, f"{caller}: policy")
     if isinstance(made, NetworkPolicy):
         stored: Stored = made
         array, settings = made.weights, {"kind": "network"} | made.settings
+    elif isinstance(made, OnnxPolicy):
+        stored, array, settings = made, np.frombuffer(made.model, np.uint8), {"kind": "onnx"} | made.settings
     elif isinstance(made, TablePolicy):
         stored = array = sealed(made.table.copy())
         settings = {"n_states": task.n_states, "n_actions": task.n_actions}
     else:
         what = "a function" if isinstance(made, FunctionPolicy) else repr(made)
         raise InvalidInputError(
-            f"{caller}: policy is {what}, must be an array or a NetworkPolicy: only data can be stored"
+            f"{caller}: policy is {what}, must be an array, a NetworkPolicy or an OnnxPolicy: only data can be stored; "
+            "a network of any framework can be exported to ONNX, for load_onnx(path, task)"
         )
     digest = _policy_digest(settings, array)
     row = {"digest": digest, "provenance": provenance, "settings": settings | dict(names or {})}
@@ -244,17 +249,21 @@ def policy_row(
 
 
 def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
-    """The policy a record holds: an array, or a ``NetworkPolicy``."""
+    """The policy a record holds: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
     try:
         array = arrays["policy"]
         policy: Stored = array
-        if settings.get("kind") == "network":
-            policy = NetworkPolicy.from_data({k: v for k, v in settings.items() if k != "kind"}, array)
+        kind, rest = settings.get("kind"), {k: v for k, v in settings.items() if k != "kind"}
+        if kind == "network":
+            policy = NetworkPolicy.from_data(rest, array)
+        elif kind == "onnx":
+            policy = OnnxPolicy(array.tobytes(), rest, place=place)
         else:
             checked_policy(array, settings["n_states"], settings["n_actions"], place)
-        right = array.dtype in (np.int32, np.float32, np.float64) and _policy_digest(settings, array) == row["digest"]
+        dtypes = (np.uint8,) if kind == "onnx" else (np.int32, np.float32, np.float64)
+        right = array.dtype in dtypes and _policy_digest(settings, array) == row["digest"]
         if not right:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
     except KeyError as error:
@@ -266,7 +275,7 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
 
 def _policy_digest(settings: Mapping[str, Any], array: Array) -> str:
     """The digest of a policy: a table is its array alone."""
-    return _digest(settings if settings.get("kind") == "network" else {}, {"policy": array})
+    return _digest(settings if settings.get("kind") in KINDS else {}, {"policy": array})
 
 
 def verify_run(row: Row, arrays: Mapping[str, Array]) -> None:

@@ -107,7 +107,7 @@ class Repository:
         Parameters
         ----------
         task : TabularMDP or GymTask
-        policy : array, Solution, TablePolicy, NetworkPolicy or Stable-Baselines3 model, optional
+        policy : array, Solution, TablePolicy, NetworkPolicy, OnnxPolicy or Stable-Baselines3 model, optional
             By default the task is solved. Functions cannot be stored.
         name, source : str, path, optional
             What the policy is called in tables, pages and legends, and the file it came from. By default it is called
@@ -226,7 +226,7 @@ class Repository:
             return self._read_tasks([_id("Repository.task", number)])[0]
 
     def policy(self, number: int) -> Stored:
-        """The policy of this id: an array, or a ``NetworkPolicy``."""
+        """The policy of this id: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
         with rows.asked_by("Repository.policy"):
             return self._read_policies([_id("Repository.policy", number)])[0]
 

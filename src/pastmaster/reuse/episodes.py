@@ -15,6 +15,7 @@ import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import FloatArray, IntArray
+from pastmaster.policies.batch import begun, is_recurrent
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
@@ -80,6 +81,7 @@ class PlainEpisodes:
         self.source_actions = [
             acting(source, trial.rng, f"transfer: sources[{i}]") for i, source in enumerate(self.sources)
         ]
+        self.recurrent = [is_recurrent(source) for source in self.sources]
         self.sums = trial.undiscounted = np.empty(len(trial.returns))
 
     def play(self, first: int) -> int:
@@ -118,6 +120,9 @@ class PlainEpisodes:
         undoing = share and not (own or problem.every)
         likelihood, changes = np.ones(len(self.sources) + 1), []
         total, plain, discount, step, over = 0.0, 0.0, 1.0, 0, False
+        if not own and self.recurrent[arm]:
+            place = f"transfer: sources[{arm}]"
+            self.source_actions[arm] = acting(begun(self.sources[arm]), trial.rng, place)
         try:
             observation, _ = self.env.reset(seed=self.seed)
         except Exception as error:  # of whatever kind: it is the environment's

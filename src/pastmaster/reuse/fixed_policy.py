@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pastmaster.policies.batch import begun
 from pastmaster.reuse.protocols import Space
 from pastmaster.reuse.sources import acting, as_source, fitted
 from pastmaster.tables import one_line
@@ -33,13 +34,15 @@ class FixedPolicy:
 
     def __init__(self, policy: Any) -> None:
         self.policy = as_source(policy, PLACE)
-        self._act = acting(self.policy, np.random.default_rng(), PLACE)
+        self._rng, self._place = np.random.default_rng(), PLACE
+        self.end_own_episode()
 
     def start(self, observations: Space, actions: Space, gamma: float, rng: np.random.Generator) -> FixedPolicy:
         """Return a copy that draws from ``rng`` where the policy is random; an error if it cannot act in the spaces."""
         started = copy(self)
         started.policy = fitted(self.policy, observations, actions, PLACE)
-        started._act = acting(self.policy, rng, "transfer: learner.policy")
+        started._rng, started._place = rng, "transfer: learner.policy"
+        started.end_own_episode()
         return started
 
     def __repr__(self) -> str:
@@ -49,6 +52,10 @@ class FixedPolicy:
     def act(self, observation: Any) -> Any:
         """Return the policy's action."""
         return self._act(observation)
+
+    def end_own_episode(self) -> None:
+        """Let a recurrent policy forget what it saw: the next episode begins."""
+        self._act = acting(begun(self.policy), self._rng, self._place)
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, terminated: bool) -> None:
         """Learn nothing."""

@@ -12,7 +12,7 @@ import numpy as np
 from pastmaster.arrays import BoolArray, sealed
 from pastmaster.checks import as_number, attribute, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError, PastmasterError, TaskError
-from pastmaster.policies.batch import is_random
+from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.defaults import default_learner
 from pastmaster.reuse.fixed_policy import FixedPolicy
@@ -183,6 +183,8 @@ class Problem:
         policy = fitted(source, self.observations, self.actions, place)
         if self.share and not isinstance(policy, np.ndarray) and is_random(policy):
             raise InvalidInputError(f"{place} is {shown(policy)}, must not draw at random with share=True")
+        if self.share and is_recurrent(policy):
+            raise InvalidInputError(f"{place} is {shown(policy)}, must not be recurrent with share=True")
         return policy
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.policies.batch import is_recurrent
 from pastmaster.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
 from pastmaster.reuse.experience import Experience
@@ -113,6 +114,10 @@ class Plan:
             if not isinstance(self.problem.settings, QLearning):
                 raise InvalidInputError(
                     "transfer: policy reuse acts greedily by its learner, which must be a QLearning"
+                )
+            if any(map(is_recurrent, self.problem.sources)):
+                raise InvalidInputError(
+                    "transfer: sources has a recurrent policy, must have none for policy reuse: its episodes are mixed"
                 )
             if self.problem.share:
                 raise InvalidInputError(

@@ -14,9 +14,9 @@ from pastmaster.arrays import Array
 from pastmaster.checks import whole
 from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.parallel import transport
-from pastmaster.policies.batch import batch, is_random
+from pastmaster.policies.batch import batch, begun, is_random, is_recurrent
 from pastmaster.policies.convert import as_policy
-from pastmaster.policies.policy import TablePolicy, checked_policy
+from pastmaster.policies.policy import TablePolicy, checked_policy, spaces_of
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.testing.tasks import same
@@ -35,7 +35,8 @@ def check_policy(
     It checks that ``act`` gives one action of the action space to each observation, that it gives the same actions to
     the same observations (of a random policy: and the same uniform numbers), alone, in a batch and in another order,
     that it changes no observation, and that the policy can be sent to another process and acts the same there.
-    Actions that are floats may differ by rounding from batch to batch.
+    Actions that are floats may differ by rounding from batch to batch. Of a recurrent policy, two episodes with the
+    same observations must be alike.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def check_policy(
         raise InvalidInputError(
             f"check_policy: policy is the class {policy.__name__}, must be a policy: make one, {policy.__name__}(...)"
         )
-    observing, acting = _spaces(task)
+    observing, acting = spaces_of(task, "check_policy: task")
     acts = as_policy(policy, "check_policy: policy")
     if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
         _check_table(acts, int(observing.n), int(acting.n))
@@ -91,6 +92,22 @@ def check_policy(
     ):  # fmt: skip
         if not _agree(actions, np.asarray(other)):
             raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
+    if is_recurrent(acts):
+        _check_episodes(acts, observations, uniforms, acting)
+
+
+def _check_episodes(policy: Any, observations: list[Any], uniforms: Array, acting: gym.Space[Any]) -> None:
+    """Two episodes of a recurrent policy, the second begun when the first is over, must be alike."""
+    episodes = []
+    for _ in range(2):
+        one = begun(policy)
+        steps = [_actions(one, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
+        episodes.append(np.asarray(steps))
+    _check_in(acting, episodes[0])
+    if not _agree(*episodes):
+        raise ContractError(
+            "check_policy: a second episode of the same observations has other actions: does begin_episode start anew?"
+        )
 
 
 def _check_table(policy: TablePolicy, n_states: int, n_actions: int) -> None:
@@ -104,18 +121,6 @@ def _check_in(space: gym.Space[Any], actions: Array) -> None:
     for action in actions:
         if not space.contains(action.astype(space.dtype) if isinstance(space, gym.spaces.Box) else action):
             raise ContractError(f"check_policy: act gives the action {action}, must be in {space}")
-
-
-def _spaces(task: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
-    """Copies of the two spaces of a task."""
-    if isinstance(task, TabularMDP):
-        return gym.spaces.Discrete(task.n_states), gym.spaces.Discrete(task.n_actions)
-    pair = (task.observation_space, task.action_space) if isinstance(task, GymTask | gym.Env) else task
-    if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(space, gym.Space) for space in pair)):
-        raise InvalidInputError(
-            f"check_policy: task is {shown(task)}, must be a task, an environment or a pair of spaces"
-        )
-    return copy.deepcopy(pair)
 
 
 def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
