@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pastmaster import Repository, cross_values, policy_distance, solve, transfer
+from pastmaster import Repository, cross_values, keep, policy_distance, solve, transfer
 from pastmaster.cli import main
 from pastmaster.domains import coloured_grid
 from pastmaster.repository import rows
@@ -35,7 +35,7 @@ NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["keep"], ["transfer"], ["continual"], ["reproduce"], ["report"],
-    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "cluster")),
+    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "keep", "cluster")),
     *(["repo", name] for name in ("check", "backup", "export", "import")),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")
@@ -147,7 +147,7 @@ def test_a_first_session(tmp_path):
     assert fine("repo", "add", db, "--domain", "coloured-grid", "--count", 3) == f"{db}: 3 tasks added, 3 in all\n"
     assert fine("repo", "init", db) == f"{db}: 3 tasks\n"
     head, *lines = fine("repo", "list", db).splitlines()
-    assert head.split() == ["id", "task", "policy", "value", "cell"]
+    assert head.split() == ["id", "task", "policy", "value", "served", "by"]
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
     assert "3 tasks" not in fine("repo", "cluster", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
     fine("transfer", db, "--domain", "coloured-grid", "--count", 1, "--family-seed", 5, "--episodes", 50)
@@ -220,13 +220,18 @@ def test_the_list(db):
     assert [line["value"] for line in found] == [record.value for record in records]
     assert [line["bounds"] for line in found] == [list(record.bounds) for record in records]
     assert [line["cell"] for line in found] == list(cells.values())
-    assert [line.split()[-1] for line in fine("repo", "list", db).splitlines()[1:]] == [*map(str, cells.values())]
+    with Repository(db) as repository:
+        names = [repository.policy_records([number])[0].name for number in repository.cell_policies()]
+    assert [line["served_by"] for line in found] == [names[cell] for cell in cells.values()]
+    printed = fine("repo", "list", db).splitlines()
+    assert printed[0].endswith("served by")
+    assert all(line.endswith(names[cell]) for line, cell in zip(printed[1:], cells.values(), strict=True))
 
 
 def test_the_repository_in_a_few_lines(db, tmp_path):
     found = told("repo", "show", db)
     assert (found["tasks"], found["states"], found["actions"], found["kinds"]) == (4, 16, 4, "tabular")
-    assert found["kept"].startswith("2 of 4 when last clustered, cost ")
+    assert re.fullmatch(r"2 policies for 4 tasks, mean loss \S+, largest \S+", found["kept"])
     with Repository(db) as repository:
         assert [kept["policy"] for kept in found["kept_policies"]] == repository.source_ids()
         assert found["return_bounds"] == list(repository.return_bounds())
@@ -239,6 +244,8 @@ def test_one_task(db):
     found = told("repo", "show", db, 2)
     assert (found["id"], found["name"]) == (2, TASKS[1].name)
     assert (found["own_policy"], found["value"]) == (2, pytest.approx(solve(TASKS[1]).start_value))
+    with Repository(db) as repository:
+        assert found["served_by"] == repository.clustering().table()[1].policy
     assert f"name                {TASKS[1].name}\n" in fine("repo", "show", db, 2)
     assert "99" in refused("repo", "show", db, 99)
 
@@ -262,12 +269,22 @@ def test_clusters_for_so_many_episodes(db, tmp_path):
 
 @pytest.mark.parametrize("n_clusters", [1, 3])
 def test_exactly_so_many_policies(db, n_clusters):
-    assert len(told("repo", "cluster", db, "--n-clusters", n_clusters, *CLUSTER)["kept"]) == n_clusters
-    table = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--jobs", 2, "--quiet", *CLUSTER).splitlines()
-    assert table[0].split("  ")[0] == "policy"
-    assert len(table) == n_clusters + 2
-    assert table[-1].startswith(f"{n_clusters} of 4 policies kept")
-    assert table[-1].endswith(", seed 0")
+    found = told("repo", "keep", db, "-k", n_clusters)
+    assert len(found["kept"]) == n_clusters
+    with Repository(db) as repository:
+        stored, kept = repository.clustering(), keep(repository.cross_values(), k=n_clusters)
+    assert found["mean_loss"] == found["cost"] == stored.mean_loss == pytest.approx(kept.mean_loss)
+    assert found["lower_bound"] == pytest.approx(found["cost"])
+    assert [(row["name"], row["policy"], row["loss"]) for row in found["tasks"]] == [
+        (row.task, row.policy, row.loss) for row in stored.table()
+    ]
+    lines = fine("repo", "keep", db, "-k", n_clusters, "--quiet").splitlines()
+    assert lines[0].split("  ")[0] == "policy"
+    assert lines[n_clusters + 1] == lines[-2] == ""
+    losing = sorted((-row["loss"], row["name"]) for row in found["tasks"] if row["loss"] > 0)
+    assert [line.split("  ")[0].strip() for line in lines[n_clusters + 3 : -2]] == [name for _, name in losing]
+    assert lines[-1].startswith(f"{n_clusters} of 4 policies kept")
+    assert lines[-1].endswith(", proven optimal, seed 0")
     symmetric = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
     assert symmetric[-1].startswith(f"{n_clusters} of 4 tasks kept")
 
@@ -278,6 +295,31 @@ def test_the_fewest_policies_such_that_no_task_loses_more(db):
     assert len(any_) == 1
     assert all(cell["radius"] == 0 for cell in none)
     assert len(none) > 1
+
+
+def test_the_former_name_of_keep_is_an_alias(db):
+    now, before = (told("repo", *words) for words in (("keep", db, "-k", 2), ("cluster", db, "--n-clusters", 2)))
+    assert now == before
+    assert "cluster" not in fine("repo", "--help")
+    assert told("repo", "keep", db, "--max-loss", 0) == told("repo", "cluster", db, "--max-radius", 0)
+
+
+def test_policies_that_must_or_must_not_be_kept_are_told_by_name(db):
+    first, second, *_ = (task.name for task in TASKS)
+    kept = told("repo", "keep", db, "-k", 1, "--must-keep", second)["kept"]
+    assert [cell["name"] for cell in kept] == [second]
+    kept = told("repo", "keep", db, "--max-loss", 100, "--never-keep", first, "--never-keep", second)["kept"]
+    assert {cell["name"] for cell in kept}.isdisjoint({first, second})
+    assert len(told("repo", "keep", db, "--price", 1000)["kept"]) == 1
+    assert len(told("repo", "keep", db, "--price", 0)["kept"]) >= 2
+
+
+def test_of_many_tasks_those_that_lose_most_are_told(tmp_path):
+    db = tmp_path / "many.db"
+    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 30)
+    lines = fine("repo", "keep", db, "-k", 1, "--no-certify").splitlines()
+    assert len(lines) == 2 + 1 + 1 + 20 + 1 + 1 + 1
+    assert re.fullmatch(r"and \d+ more, which lose no more than these", lines[-3])
 
 
 def test_a_seed_gives_the_same_clusters_again(db):
@@ -510,13 +552,17 @@ REFUSALS = [
     ("repo list postgresql://", "."),
     ("repo list {text}", "is not a repository"),
     ("repo init {text}", "is not a repository"),
-    ("repo cluster {empty} --episodes 10", "holds no tasks yet, so there is nothing to cluster"),
-    ("repo cluster {db} --n-clusters 5", "^Error: --n-clusters is 5, must be a whole number, in 1..4"),
+    ("repo cluster {empty} --episodes 10", "holds no tasks yet, so there is nothing to keep"),
+    ("repo keep {empty} -k 1", "holds no tasks yet, so there is nothing to keep"),
+    ("repo cluster {db} --n-clusters 5", "^Error: -k is 5, must be a whole number, in 1..4"),
+    ("repo keep {db} -k 5 --symmetric", "^Error: -k is 5, must be a whole number, in 1..4"),
+    ("repo keep {db} --max-loss -1", "^Error: --max-loss is -1.0, must be at least 0"),
+    ("repo keep {db} -k 1 --must-keep nobody", "must_keep holds 'nobody', must be the name of a policy or a column"),
     ("repo cluster {db} --episodes 0", "episodes is 0, must be a positive number"),
     ("repo cluster {db} --episodes 9 --jobs 0", "^Error: --jobs is 0"),
     ("repo cluster {db} --episodes 9 --restarts 0", "^Error: --restarts is 0"),
     ("repo show {empty} --picture {folder}/x.png", "there is no clustering to draw yet"),
-    ("transfer {empty} {new}", "keeps no policies yet: `pastmaster repo cluster` chooses them"),
+    ("transfer {empty} {new}", "keeps no policies yet: `pastmaster repo keep` chooses them"),
     ("transfer {db} {new} --bounds 1 0", "bounds is"),
     ("transfer {db} --domain coloured-grid --count 2", "transfer meets one task, got 2"),
     ("repo add {db}", "no task is named: give .npz files, --gym ID, or --domain NAME"),
@@ -589,7 +635,9 @@ def test_an_error_is_one_line_and_changes_nothing(db, tmp_path, monkeypatch, lin
     "line",
     [
         "repo", "repo list", "repo frobnicate x", "repo add {db} --domain nowhere", "repo add {db} --count 0",
-        "repo cluster {db}", "repo cluster {db} --episodes many", "repo remove {db}", "repo remove {db} one",
+        "repo keep {db}", "repo keep {db} -k 1 --price 2", "repo keep {db} --price 2 --symmetric",
+        "repo keep {db} -k 1 --symmetric --must-keep x", "repo cluster {db} --episodes many",
+        "repo remove {db}", "repo remove {db} one",
         "repo show {db} --picture {folder}/x.xyz", "repo cluster {db} --episodes 9 --picture {folder}",
         "transfer {db} {db} --picture {folder}/x.txt", "transfer {db} {db} --episodes 0",
         "transfer {db} --bounds 1", "continual {db} --sources some", "continual {db} --seed -1",

@@ -146,7 +146,7 @@ def test_where_there_is_nothing_to_know_it_says_so(repository):
     with pytest.raises(RepositoryError, match=r"keeps no tasks yet, so there is no experience: add\(\)"):
         repository.experience()
     filled(repository)
-    with pytest.raises(RepositoryError, match=r"keeps no policies yet, so there is no experience: cluster\(\)"):
+    with pytest.raises(RepositoryError, match=r"keeps no policies yet, so there is no experience: keep\(\)"):
         repository.experience()
     with pytest.raises(RepositoryError, match=r"Repository.experience: number is 7, must be the id of a stored policy"):
         repository.experience([1, 7])

@@ -13,12 +13,12 @@ import click
 from pastmaster.cli import options, printing
 from pastmaster.cli.damage import damage_lines, repair
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
+from pastmaster.cli.repo_keep import cluster, keep
 from pastmaster.cli.tasks import NamedTasks, task_options
-from pastmaster.errors import PastmasterError
+from pastmaster.errors import PastmasterError, RepositoryError
 from pastmaster.tables import counted, cut
 
 if TYPE_CHECKING:
-    from pastmaster.clustering import Clustering
     from pastmaster.repository import Repository
     from pastmaster.repository.records import TaskRecord
 
@@ -115,14 +115,17 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 @options.repository_argument
 @options.json_option
 def list_(place: str, as_json: bool) -> None:
-    """All tasks: the best stored policy for each, its file, what it is worth, and the cell they are in.
+    """All tasks: the best stored policy for each, its file, what it is worth, and the kept policy that serves it.
 
     It is the task's own policy, or the best of those that are better (estimates: by two standard errors).
     """
     with options.opened(place) as repository:
         found, cells = repository.records(), repository.cells()
+        serving = _serving(repository)
+    served = {number: serving[cell] for number, cell in cells.items()}
     if as_json:
-        printing.print_json([_plain(record) | {"cell": cells.get(record.id)} for record in found])
+        more = [{"cell": cells.get(record.id), "served_by": served.get(record.id)} for record in found]
+        printing.print_json([_plain(record) | cell for record, cell in zip(found, more, strict=True)])
         return
     if not found:
         printing.say("no tasks yet: pastmaster repo add --help")
@@ -131,11 +134,11 @@ def list_(place: str, as_json: bool) -> None:
     lines = [
         (
             r.id, r.name or "unnamed", r.policy_name, *([r.policy_source or "-"] if files else []), f"{r.value:.4g}",
-            str(cells.get(r.id, "-")),
+            served.get(r.id) or "-",
         )
         for r in found
     ]  # fmt: skip
-    printing.print_table(("id", "task", "policy", *(["file"] if files else []), "value", "cell"), lines)
+    printing.print_table(("id", "task", "policy", *(["file"] if files else []), "value", "served by"), lines)
 
 
 @repo.command()
@@ -151,7 +154,7 @@ def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool
         facts = _task_facts(repository, number) if number is not None else _facts(repository)
         clustering = repository.clustering() if picture is not None else None
     if picture is not None and clustering is None:
-        raise click.ClickException("there is no clustering to draw yet: pastmaster repo cluster")
+        raise click.ClickException("there is no clustering to draw yet: pastmaster repo keep")
     if as_json:
         printing.print_json(facts)
     else:
@@ -162,61 +165,8 @@ def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool
         printing.save_picture(clustering.plot(), picture)
 
 
-@repo.command()
-@options.repository_argument
-@click.option("--episodes", type=int, help="Episodes that a new task will get.")
-@options.bounds_option
-@click.option("--n-clusters", type=int, help="Instead: exactly so many policies.")
-@click.option("--max-radius", type=float, help="Instead: the fewest policies such that no task loses more.")
-@click.option(
-    "--directed/--symmetric", default=True, show_default=True,
-    help="Count what each task loses with a policy, or (the paper's) what two tasks lose if they swap policies.",
-)  # fmt: skip
-@click.option("--certify", is_flag=True, help="Prove how close to the optimum it is.")
-@click.option("--restarts", type=int, default=20, show_default=True, help="Walks of the search.")
-@options.seed_option("Random seed of the search.")
-@options.jobs_option
-@options.backend_option
-@options.json_option
-@options.picture_option
-@options.quiet_option("No bars.")
-def cluster(
-    place: str, bounds: tuple[float, float] | None, seed: int, jobs: int, as_json: bool, picture: Path | None,
-    quiet: bool, **question: Any,
-) -> None:  # fmt: skip
-    """Find the few policies that serve all tasks, and keep the answer.
-
-    Any stored policy may be kept, and is named with the file it came from. Ctrl-C ends the search early and keeps the
-    best so far; the exit code is then 130.
-
-    \b
-    pastmaster repo cluster tasks.db --episodes 10000 --certify --picture kept.png
-    """
-    from pastmaster.values.bounds import checked_bounds
-
-    asked = {name: value for name, value in question.items() if value is not None}
-    if bounds is not None:
-        asked["span"] = checked_bounds("--bounds", bounds).span
-    if not {"episodes", "n_clusters", "max_radius"} & set(asked):
-        raise click.UsageError("one of --episodes, --n-clusters and --max-radius is needed")
-    with options.opened(place) as repository:
-        found = repository.cluster(rng=seed, n_jobs=jobs, progress=printing.bars_wanted(quiet), **asked)
-        kept = _kept(repository, found)
-    if as_json:
-        head = {"cost": found.cost, "lower_bound": found.lower_bound, "mean_radius": found.mean_radius}
-        printing.print_json(head | {"directed": found.directed, "seed": seed, "kept": kept})
-    else:
-        files = any(cell["source"] for cell in kept)
-        lines = [
-            (cell["name"], *([cell["source"] or "-"] if files else []), cell["size"], f"{cell['radius']:.4g}")
-            for cell in kept
-        ]
-        printing.print_table(("policy", *(["file"] if files else []), "serves tasks", "most lost"), lines)
-        printing.say(f"{found}, seed {seed}")
-    if picture is not None:
-        printing.save_picture(found.plot(), picture)
-    if found.interrupted:
-        raise SystemExit(130)
+repo.add_command(keep)
+repo.add_command(cluster)
 
 
 @repo.command()
@@ -279,22 +229,15 @@ def import_(folder: Path, place: str) -> None:
         printing.say(f"{counted(repository.import_(folder), 'task')} read into {repository.place}")
 
 
-def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
-    """The policy that serves each cell: its name and file, the task it came with, and the cell's size and radius."""
-    import numpy as np
-
+def _serving(repository: Repository) -> list[str | None]:
+    """What the policy that serves each cell is called; None where it was removed since."""
     ids = repository.cell_policies()
-    policies = repository.policy_records(ids)
-    records = repository.records()
-    came_with = {record.own_policy: record.id for record in records}
-    tasks = [[records[i].id for i in np.flatnonzero(found.labels == cell)] for cell in range(found.n_clusters)]
-    return [
-        {
-            "policy": policy.id, "name": policy.name, "source": policy.source, "task": came_with.get(policy.id),
-            "serves": served, "size": len(served), "radius": radius,
-        }
-        for policy, served, radius in zip(policies, tasks, found.radii.tolist(), strict=True)
-    ]  # fmt: skip
+    try:
+        found = repository.policy_records([number for number in ids if number > 0])
+    except RepositoryError:  # damaged, or removed: the list is there without it
+        return [None] * len(ids)
+    names = {policy.id: policy.name for policy in found}
+    return [names.get(number) for number in ids]
 
 
 def _called(policy: dict[str, Any]) -> str:
@@ -349,13 +292,19 @@ def _facts(repository: Repository) -> dict[str, Any]:
             facts["return_bounds"] = list(repository.return_bounds())
     if clusterings:
         result = clusterings[-1].result
-        facts["kept"] = f"{result['n_clusters']} of {result['n_tasks']} when last clustered, cost {result['cost']:.4g}"
-        kept = repository.policy_records(repository.source_ids())
-        facts["kept_policies"] = [{"policy": p.id, "name": p.name, "source": p.source} for p in kept]
+        lost = f"cost {result['cost']:.4g}"
+        if "mean_loss" in result:
+            lost = f"mean loss {result['mean_loss']:.4g}, largest {result['largest_loss']:.4g}"
+        kept, tasks = counted(result["n_clusters"], "policy"), counted(result["n_tasks"], "task")
+        facts["kept"] = f"{kept} for {tasks}, {lost}"
+        sources = repository.policy_records(repository.source_ids())
+        facts["kept_policies"] = [{"policy": p.id, "name": p.name, "source": p.source} for p in sources]
     return facts
 
 
 def _task_facts(repository: Repository, number: int) -> dict[str, Any]:
     """A task in a few lines."""
-    about = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
+    about: dict[str, Any] = {"task": repr(repository.task(number)), "cell": repository.cells().get(number)}
+    if about["cell"] is not None:
+        about["served_by"] = _serving(repository)[about["cell"]]
     return _plain(repository.record(number)) | about

@@ -59,7 +59,7 @@ def transfer(
         repository.check_family(task)
         sources, kept = repository.named_sources(), repository.policy_records(repository.source_ids())
         if not sources:
-            raise RepositoryError(f"{repository.place} keeps no policies yet: `pastmaster repo cluster` chooses them")
+            raise RepositoryError(f"{repository.place} keeps no policies yet: `pastmaster repo keep` chooses them")
         declared = bounds or _bounds(repository)
         informed = selector is None or SELECTORS[selector].informed
         experience = repository.experience([policy.id for policy in kept]) if informed else None

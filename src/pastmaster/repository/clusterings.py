@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray, sealed
 from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping
-from pastmaster.clustering import Chain, Clustering, greedy_clustering, search_clusterings
+from pastmaster.clustering import Chain, Clustering, greedy_clustering, keep as keep_of, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
@@ -28,6 +28,7 @@ from pastmaster.values import policy_distance
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
 UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
 FIELDS = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted")
+COLUMNS = ("must_keep", "never_keep")  # what was told of columns: earlier versions knew of none
 VECTORS = ("labels", "representatives", "radii")
 ARRAYS = ("task_ids", "policy_ids", *VECTORS)
 Place = tuple[int, int]  # a stream's id, and how many of its tasks were met
@@ -42,7 +43,8 @@ class ClusteringRecord:
     id, stream : int, tuple of int or None
         Its id, and, where a lifelong agent asked for it, the agent's stream and how many of its tasks were met.
     settings, result : mapping
-        What was asked (the arguments of ``Repository.cluster``), and found: n_tasks, n_clusters, cost, mean_radius ...
+        What was asked (the arguments of ``Repository.keep`` or ``Repository.cluster``), and found: n_tasks, n_clusters,
+        cost, mean_radius; not by earlier versions: mean_loss, largest_loss ...
     """
 
     id: int
@@ -63,8 +65,9 @@ class ClusteringRecord:
         return seed
 
     def __repr__(self) -> str:
-        kept, tasks = self.result["n_clusters"], self.result["n_tasks"]
-        return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, cost {self.result['cost']:.4g})")
+        kept, tasks, lost = self.result["n_clusters"], self.result["n_tasks"], self.result.get("mean_loss")
+        end = f"cost {self.result['cost']:.4g}" if lost is None else f"mean loss {lost:.4g}"
+        return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, {end})")
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
         """Its arrays, checked to fit together."""
@@ -80,7 +83,12 @@ class ClusteringRecord:
             found[name].dtype.kind in "iu" and ((found[name] >= 0) & (found[name] < most)).all()
             for name, most in bounds.items()
         )
-        if not fit or found["radii"].dtype.kind != "f":
+        weights, told = found.get("weights"), (j for name in COLUMNS for j in self.result.get(name, ()))
+        fit = fit and found["radii"].dtype.kind == "f" and all(j < n_policies for j in told)
+        if weights is not None:
+            fit = fit and weights.shape == (n_tasks,) and weights.dtype == np.float64
+            fit = fit and bool((weights >= 0).all()) and bool(np.isfinite(weights.sum())) and bool(weights.any())
+        if not fit:
             raise DamagedError(f"clusterings {self.id}: its arrays do not fit together")
         return found
 
@@ -113,7 +121,9 @@ class ClusteringRecord:
         fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
-        return values.named(Clustering(**fields, distance=distance, traces=found.get("traces"), seed=self.seed))
+        fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
+        fields |= {name: found.get(name) for name in ("traces", "weights")}
+        return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
 class Values(NamedTuple):
@@ -122,11 +132,14 @@ class Values(NamedTuple):
     tasks: list[TaskRecord]
     policies: list[PolicyRecord]
     U: FloatArray
+    errors: FloatArray | None  # the standard errors of U, where values are estimates
 
     @classmethod
     def read(cls, connection: sa.Connection, tasks: list[TaskRecord], policies: list[int]) -> Values:
         """Of these tasks and policies."""
-        return cls(tasks, policy_records(connection, policies), matrix(connection, tasks, policies))
+        estimated = any(task.value_error > 0 or task.bounds is None for task in tasks)
+        errors = matrix(connection, tasks, policies, "errors") if estimated else None
+        return cls(tasks, policy_records(connection, policies), matrix(connection, tasks, policies), errors)
 
     @classmethod
     def of_all(cls, connection: sa.Connection, directed: bool) -> Values:
@@ -145,10 +158,16 @@ class Values(NamedTuple):
         """What tasks lose under policies, or the paper's distance between tasks."""
         return policy_distance(self.U, directed=directed, paired=not directed)
 
+    @property
+    def task_names(self) -> list[str]:
+        """What the tasks are called."""
+        return [task.name or f"task {task.id}" for task in self.tasks]
+
     def named(self, found: Clustering) -> Clustering:
-        """A clustering with the names of tasks and policies."""
-        tasks = [task.name or f"task {task.id}" for task in self.tasks]
-        return found.named(tasks, distinct_names(self.policies) if found.directed else tasks)
+        """A clustering with the names of tasks and policies, and, of losses, with the standard errors of values."""
+        if not found.directed:
+            return found.named(self.task_names, self.task_names)
+        return replace(found, standard_errors=self.errors).named(self.task_names, distinct_names(self.policies))
 
 
 def cluster(
@@ -160,11 +179,7 @@ def cluster(
     directed = flag("Repository.cluster", "directed", directed)
     known_options("Repository.cluster", options, {*signature(METHODS[method]).parameters, "method"} - {"distance"})
     generator, seed = seeded("Repository.cluster", rng)
-    values = database.read(lambda connection: Values.of_all(connection, directed))
-    if not values.tasks:
-        raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to cluster")
-    if episodes is not None and span is None:
-        span = joined_bounds(values.tasks, database.place).span or 1.0  # where all returns are equal any span will do
+    values, span = _asked_of(database, directed, episodes, span)
     shared = {"episodes": episodes, "span": span, "directed": directed}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked | shared, "Repository.cluster: options") | {"method": method}
@@ -174,7 +189,42 @@ def cluster(
         )  # fmt: skip
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
-    row, arrays = _row(found, values, settings | {"seed": seed}, place)
+    return _stored(database, values.named(found), values, settings | {"seed": seed}, place)
+
+
+def keep(database: Database, *, rng: Rng, episodes: float | None, span: float | None, **told: Any) -> Clustering:
+    """Ask which stored policies to keep, and store the answer."""
+    caller = "Repository.keep"
+    generator, seed = seeded(caller, rng)
+    values, span = _asked_of(database, True, episodes, span)
+    question = {key: value for key, value in (told | {"episodes": episodes, "span": span}).items() if value is not None}
+    policies = distinct_names(values.policies)
+    with called_as(caller):
+        found = keep_of(
+            values.U, tasks=values.task_names, policies=policies, rng=generator if seed is None else seed, **question
+        )
+    asked = {
+        key: value for key, value in question.items() if key not in ("weights", *COLUMNS)
+    }  # they are in the answer
+    settings = plain({"method": "keep", "directed": True, "seed": seed} | asked, f"{caller}: options")
+    return _stored(database, values.named(found), values, settings)
+
+
+def _asked_of(database: Database, directed: bool, episodes: Any, span: Any) -> tuple[Values, Any]:
+    """All that is stored, and the span of returns, by default that of the bounds of the stored tasks."""
+    values = database.read(lambda connection: Values.of_all(connection, directed))
+    if not values.tasks:
+        raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to keep")
+    if episodes is not None and span is None:
+        span = joined_bounds(values.tasks, database.place).span or 1.0  # where all returns are equal any span will do
+    return values, span
+
+
+def _stored(
+    database: Database, found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None = None
+) -> Clustering:
+    """Store an answer, and return it."""
+    row, arrays = _row(found, values, asked, place)
 
     def store(connection: sa.Connection) -> None:
         here = [clusterings.c[name] == row[name] for name in ("stream_id", "position")]
@@ -182,20 +232,21 @@ def cluster(
             rows.insert(connection, "clusterings", row, arrays)
 
     database.write(store)
-    return values.named(found)
+    return found
 
 
 def _row(
     found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None
 ) -> tuple[rows.Row, dict[str, Array]]:
     """The columns and arrays that hold a clustering."""
-    result = {name: getattr(found, name) for name in ("n_clusters", "mean_radius", *FIELDS)}
+    measures = ("n_clusters", "mean_radius", "mean_loss", "largest_loss")
+    result = {name: getattr(found, name) for name in (*measures, *FIELDS, *COLUMNS)}
     result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
     arrays["task_ids"] = np.array([task.id for task in values.tasks], np.int64)
     arrays["policy_ids"] = np.array([policy.id for policy in values.policies], np.int64)
-    if found.traces is not None:
-        arrays["traces"] = found.traces
+    more = {"traces": found.traces, "weights": found.weights}
+    arrays |= {name: array for name, array in more.items() if array is not None}
     stream_id, position = place or (None, None)
     settings = {"asked": dict(asked), "found": plain(result, "Repository.cluster: result")}
     return {"stream_id": stream_id, "position": position, "settings": settings}, arrays

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from pastmaster.checks import is_number, is_whole
 from pastmaster.clustering.cost import KINDS
+from pastmaster.clustering.partition import KEPT
 from pastmaster.repository.schema import RECORDS
 from pastmaster.tables import shown
 
@@ -86,11 +87,14 @@ _FOUND = Form(
         **dict.fromkeys(("n_tasks", "n_clusters"), _size),
         **dict.fromkeys(("cost", "size_cost"), _number),
         **dict.fromkeys(("directed", "traced", "interrupted"), _flag),
-        "kind": lambda kind: kind in KINDS,
+        "kind": lambda kind: kind in (*KINDS, *KEPT),
         "lower_bound": _none_or(_number),
         "possible_c": _none_or(_list_of(_size)),
     },
-    {"mean_radius": _number},
+    {
+        **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
+        **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
+    },
 )
 SETTINGS = {
     "policies": Form({}, {"name": _text, "source": _text, "n_states": _size, "n_actions": _size}),

@@ -60,7 +60,7 @@ def _read(connection: sa.Connection, contents: Contents, policies: Sequence[int]
     rows.require(connection, "policies", ids)
     tasks = rows.fetch(connection, "tasks")
     if not (ids and tasks):
-        what, remedy = ("policies", "cluster() chooses them") if tasks else ("tasks", "add() stores them")
+        what, remedy = ("policies", "keep() chooses them") if tasks else ("tasks", "add() stores them")
         raise RepositoryError(f"{contents.database.place} keeps no {what} yet, so there is no experience: {remedy}")
     numbers = [task["id"] for task in tasks]
     called = names.distinct_names(names.policy_records(connection, ids))

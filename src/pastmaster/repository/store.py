@@ -74,7 +74,7 @@ class Repository:
     >>> from pastmaster.domains import windy_corridor
     >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
     ...     ids = [repository.add(task) for task in windy_corridor.family()[:4]]
-    ...     kept = repository.cluster(n_clusters=1, rng=0)
+    ...     kept = repository.keep(k=1)
     ...     print(ids, repository.cross_values().shape, repository.cells(), len(repository.sources()))
     [1, 2, 3, 4] (4, 4) {1: 0, 2: 0, 3: 0, 4: 0} 1
     """
@@ -271,7 +271,7 @@ class Repository:
         >>> *old, new = windy_corridor.family()[::15]
         >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
         ...     ids = [repository.add(task) for task in old]
-        ...     kept = repository.cluster(n_clusters=3, rng=0)
+        ...     kept = repository.keep(k=3)
         ...     known = repository.experience()
         ...     run = transfer(new, repository.named_sources(), experience=known, episodes=30, rng=0)
         >>> known, run.selectors[0].name
@@ -286,6 +286,69 @@ class Repository:
         """Bounds on the discounted return of any episode; ``RepositoryError`` if they are not known of all tasks."""
         return joined_bounds(self.records(), self.place)
 
+    def keep(
+        self,
+        *,
+        k: int | None = None,
+        max_loss: float | None = None,
+        price: float | None = None,
+        episodes: float | None = None,
+        span: float | None = None,
+        weights: Any = None,
+        must_keep: Any = None,
+        never_keep: Any = None,
+        certify: bool = True,
+        time_limit: float = 30.0,
+        rng: Rng = None,
+    ) -> Clustering:
+        """Which few of the stored policies to keep, and what each task loses by it; the answer is stored.
+
+        A task's loss is what the best stored policy is worth in it, less what the best kept one is. Any stored policy
+        may be kept: column j is the own policy of task j, and policies whose task was removed come last.
+
+        Parameters
+        ----------
+        k, max_loss, price, episodes, span, certify, time_limit, rng
+            One question, as for ``pastmaster.keep``: exactly ``k`` policies with the least mean loss; or the fewest
+            such that no task loses more than ``max_loss``; or the least ``price`` for each + mean loss; or the paper's
+            cost for so many ``episodes``, with the ``span`` of ``return_bounds()`` by default.
+        weights : array_like or mapping, optional
+            How much each task counts in the mean, in the order of ``tasks()``, or by name.
+        must_keep, never_keep : optional
+            Policies that are kept in any case, or in none: their names, or column numbers.
+
+        Returns
+        -------
+        Clustering
+            Over the tasks in the order of ``tasks()``, with names. From now on ``sources()`` returns the policies it
+            keeps, and ``clustering()`` returns it again.
+
+        Raises
+        ------
+        InvalidInputError
+            As ``pastmaster.keep``; nothing is stored then.
+        RepositoryError
+            If there are no tasks.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository
+        >>> from pastmaster.domains import windy_corridor
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     ids = [repository.add(task) for task in windy_corridor.family()[::15]]
+        ...     kept = repository.keep(k=3)
+        ...     sources = repository.named_sources()
+        >>> list(sources) == kept.policies
+        True
+        >>> kept
+        3 of 7 policies kept, mean loss 1.284, largest 2.817, proven optimal
+        """
+        return clusterings.keep(
+            self.database, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, weights=weights,
+            must_keep=must_keep, never_keep=never_keep, certify=certify, time_limit=time_limit, rng=rng,
+        )  # fmt: skip
+
     def cluster(
         self,
         *,
@@ -296,7 +359,9 @@ class Repository:
         rng: Rng = None,
         **options: Any,
     ) -> Clustering:
-        """Find the few policies that serve all tasks, and store the answer with its settings and certificate.
+        """Cluster the tasks as the paper does, by radius, with all settings of its search; the answer is stored.
+
+        ``keep`` asks what tasks lose, and is what most people want.
 
         Parameters
         ----------

@@ -104,10 +104,12 @@ def matrix_of_record(connection: sa.Connection) -> tuple[list[TaskRecord], Float
     return tasks, matrix(connection, tasks, [task.policy_of_record for task in tasks])
 
 
-def matrix(connection: sa.Connection, tasks: Sequence[TaskRecord], policies: Sequence[int]) -> FloatArray:
-    """U of these tasks and policies; a policy may be named more than once."""
+def matrix(
+    connection: sa.Connection, tasks: Sequence[TaskRecord], policies: Sequence[int], what: str = "values"
+) -> FloatArray:
+    """U of these tasks and policies, or its standard "errors"; a policy may be named more than once."""
     distinct, column = distinct_policies(policies)
-    U: FloatArray = read_matrix(connection, [task.id for task in tasks], distinct)[:, column]
+    U: FloatArray = read_matrix(connection, [task.id for task in tasks], distinct, what)[:, column]
     return U
 
 
