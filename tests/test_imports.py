@@ -14,7 +14,7 @@ ORDER = (
     "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
     "figures",
     "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
-    "testing", "repository", "continual", "domains", "experiments", "report", "cli",
+    "keeping", "testing", "repository", "continual", "domains", "experiments", "report", "cli",
     "__main__",
 )  # fmt: skip
 

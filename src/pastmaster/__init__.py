@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         cost_lower_bound as cost_lower_bound,
         exhaustive_clustering as exhaustive_clustering,
         greedy_clustering as greedy_clustering,
-        keep as keep,
         keep_curve as keep_curve,
         mhav as mhav,
         read_aslib as read_aslib,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         CrossValueEstimate as CrossValueEstimate,
         estimate_cross_values as estimate_cross_values,
     )
+    from pastmaster.keeping import keep as keep
     from pastmaster.policies import load_onnx as load_onnx, load_sb3 as load_sb3
     from pastmaster.repository import Repository as Repository
     from pastmaster.reuse import (
@@ -91,11 +91,12 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "clustering": "Assignment Chain Clustering KeepCurve LowerBound Scores Sensitivity assign clustering_cost "
-    "cost_lower_bound exhaustive_clustering greedy_clustering keep keep_curve mhav read_aslib regret_bound "
+    "cost_lower_bound exhaustive_clustering greedy_clustering keep_curve mhav read_aslib regret_bound "
     "search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",
+    "keeping": "keep",
     "policies": "load_onnx load_sb3",
     "repository": "Repository",
     "reuse": "RECOMMENDED UCB1 BayesianPolicyReuse Episode Exp3Transfer Experience FixedPolicy Informed LatentThompson "

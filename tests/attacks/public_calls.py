@@ -393,6 +393,8 @@ def _of_clustering() -> Iterator[tuple[str, Recipe]]:
     for question in ({"k": 1}, {"max_loss": 5.0}, {"price": 0.5}):
         yield f"keep, {next(iter(question))}", Recipe(pm.keep, lambda q=question: {"scores": world().U} | told | q)
     paper = {"episodes": 10, "span": 1.0, "time_limit": 0.1, "rng": 0}
+    measured = {"price": "measured", "episodes": 5}
+    yield "keep, measured", Recipe(pm.keep, lambda: {"scores": world().U.tolist()} | measured, weight=0.2)
     yield "keep", Recipe(pm.keep, lambda: {"scores": world().U.tolist()} | paper, weight=0.05)
     yield "keep_curve", Recipe(pm.keep_curve, lambda: {"scores": world().U, "most": 2} | told)
     table = {"tasks": ["a", "b", "c"], "policies": ["d", "e", "f"], "lower_is_better": True}

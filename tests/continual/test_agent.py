@@ -46,7 +46,7 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.continual import Reclustered, TaskDone, agent
-from pastmaster.domains import coloured_grid, windy_corridor
+from pastmaster.domains import coloured_grid, surveillance, windy_corridor
 from pastmaster.repository import clusterings, rows
 from pastmaster.repository.streams import stored_runs
 
@@ -875,13 +875,43 @@ def test_from_the_first_episodes_on_it_earns_more_than_one_that_knows_nothing(tm
     assert earned["informed"] > 1.5 * earned["exp3-transfer"]
 
 
-def test_the_agent_clusters_by_the_papers_distance_unless_told_otherwise(tmp_path):
-    for options, directed in (({}, False), ({"clustering": {"directed": True}}, True)):
-        with Repository(tmp_path / f"{directed}.db") as repository:
-            ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0, **options).run(
-                windy_corridor.family()[:3]
-            )
-            assert repository.clusterings()[-1].settings["directed"] is directed
+def test_what_is_kept_is_settled_by_a_measured_price_unless_told_otherwise(tmp_path):
+    """With a selector that knows no old tasks, or with arguments of a clustering, it is the paper's cost."""
+    ways = (
+        ({}, "keep", True),
+        ({"clustering": {"method": "search"}}, "search", False),
+        ({"clustering": {"directed": True}}, "search", True),
+        ({"selector": "exp3-transfer"}, "search", False),
+    )
+    for number, (options, method, directed) in enumerate(ways):
+        with Repository(tmp_path / f"{number}.db") as repository:
+            lifelong = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0, **options)
+            lifelong.run(windy_corridor.family()[:3])
+            asked = repository.clusterings()[-1].settings
+            assert (asked["method"], asked["directed"]) == (method, directed)
+            assert ("measured" in asked) == (method == "keep")
+
+
+def test_a_stream_of_the_version_before_keeps_the_papers_cost(tmp_path, monkeypatch):
+    with Repository(tmp_path / "tasks.db") as repository:
+        tasks = windy_corridor.family()[:5]
+        monkeypatch.setattr(agent, "DEFAULTS", "informed")  # what it noted then
+        ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(tasks[:2])
+        monkeypatch.undo()
+        ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(tasks)
+        assert repository.clusterings()[-1].settings["method"] == "search"
+
+
+def test_at_the_measured_price_more_is_earned_than_at_the_papers(tmp_path):
+    """What tasks lose by one of few policies is more than what a selector that knows old tasks loses by many."""
+    rng = np.random.default_rng(5)
+    drawn = surveillance.family(60, 2, rng=rng, n_sequences=6)
+    tasks, totals = [drawn[i] for i in rng.permutation(60)], {}
+    for name, options in (("measured", {}), ("paper", {"clustering": {"method": "search"}})):
+        with Repository(tmp_path / f"{name}.db") as repository:
+            lifelong = ContinualTransfer(repository, episodes=100, recluster_every=10, rng=0, **options)
+            totals[name] = lifelong.run(tasks).total
+    assert totals["measured"] > 1.1 * totals["paper"]
 
 
 @pytest.mark.parametrize(

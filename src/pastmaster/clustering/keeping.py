@@ -27,58 +27,7 @@ def keep(
     weights: Any = None, must_keep: Any = None, never_keep: Any = None, lower_is_better: bool = False,
     certify: bool = True, time_limit: float = 30.0, rng: Rng = None,
 ) -> Clustering:  # fmt: skip
-    """Which few policies to keep, and what each task loses by it.
-
-    A task's loss is the best score known for it less that of the best kept policy.
-
-    Parameters
-    ----------
-    scores : array_like, DataFrame or path
-        The score of each task under each policy [N, M], higher is better, nan where a policy was not tried: then it
-        cannot stand for that task. A DataFrame, or the path of a .csv file, is wide (a row to a task, a column to a
-        policy) or long (columns task, policy and score; trials of the same two are averaged).
-    k : int, optional
-        The question: exactly so many policies, with the least mean loss.
-    max_loss : float, optional
-        Or: the fewest policies such that no task loses more; of those, the least mean loss.
-    price : float, optional
-        Or: the least ``price`` times the number of policies + mean loss. A policy must earn so much a task to be kept.
-    episodes, span : float, optional
-        Or: the paper's least cost g(c, T) + mean radius (see ``search_clusterings``).
-    tasks, policies : list of str, optional
-        Names of rows and columns, in place of the table's own.
-    weights : array_like or mapping, optional
-        How much each task counts in the mean [N], or by name; at least 0.
-    must_keep, never_keep : optional
-        Names or column numbers of policies that are kept in any case, or in none. Those never kept still say what the
-        best score of a task is.
-    lower_is_better : bool
-        Whether scores are costs, such as run times.
-    certify, time_limit : bool, float
-        Whether to prove how good the answer is; about how many seconds to take at most.
-    rng : int, numpy.random.Generator, optional
-        A seed or a generator; by default a fresh seed, which the result tells.
-
-    Returns
-    -------
-    Clustering
-        With ``policies``, ``losses``, ``mean_loss``, ``largest_loss``, and, if certified, ``lower_bound``.
-
-    Raises
-    ------
-    InvalidInputError
-        If not exactly one question is asked, an entry is no number, a task has no score, an argument is out of its
-        range, or nothing answers the question.
-
-    Examples
-    --------
-    >>> scores = [[9, 4, 1], [8, 5, 2], [1, 6, 7], [0, float("nan"), 8]]
-    >>> kept = keep(scores, k=2, policies=["a", "b", "c"])
-    >>> kept
-    2 of 3 policies kept (a, c), mean loss 0, largest 0, proven optimal
-    >>> keep(scores, price=2.0).policies
-    [0, 2]
-    """
+    """``pastmaster.keep``, for a price that is a number."""
     question = _question(k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
     losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
     seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)

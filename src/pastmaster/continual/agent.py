@@ -29,15 +29,16 @@ from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.names import distinct_names
 from pastmaster.repository.streams import Sources
-from pastmaster.reuse import RECOMMENDED, SELECTORS, QLearning, transfer
+from pastmaster.reuse import RECOMMENDED, QLearning, transfer
 from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.trial import NAMED
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 from pastmaster.values.given import not_a_task, several_tasks
 
-DEFAULTS = "informed"  # of selector and learner: noted when a stream is begun
+DEFAULTS = "measured"  # of selector, learner and price: noted when a stream is begun
 FORMER_DEFAULTS: dict[str | None, dict[str, Any]] = {
     "recommended": {"selector": RECOMMENDED["selector"]},
     None: {"selector": "exp3-transfer", "learner": QLearning()},
@@ -72,8 +73,9 @@ class ContinualTransfer:
     evaluation_episodes : int, optional
         How many episodes value a learned policy in a task: 30 by default.
     clustering, n_jobs : mapping, optional, and int
-        Arguments for ``Repository.cluster``, and its workers. Distances are symmetric, as in the paper; pass
-        ``{"directed": True}`` to count only what tasks lose.
+        How to choose what is kept. By default ``Repository.keep`` does, at the price at which stored tasks, left out,
+        earn most (``price="measured"``). With arguments for ``Repository.cluster``, or with a selector that takes no
+        experience, the paper's cost decides: ``{"method": "search"}`` is the paper's, with symmetric distances.
     name : str
         The stream's name: a repository can hold several.
     hooks : iterable of callables
@@ -137,6 +139,7 @@ class ContinualTransfer:
         self._entropy = [int(word) for word in generator.integers(2**63, size=2)]
         self._given_rng = rng is not None
         self._defaults: dict[str, Any] = {}
+        self._measures = False  # whether the price of a policy is measured
 
     def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -177,7 +180,10 @@ class ContinualTransfer:
         stored = self.repository.stream(self.name, self._settings() | (drawn if self._given_rng else {}), fresh)
         if not self._given_rng:
             self._entropy, self.seed = stored.settings["entropy"], stored.settings.get("seed")
-        self._defaults = FORMER_DEFAULTS.get(stored.settings.get("defaults"), {})
+        noted = stored.settings.get("defaults")
+        self._defaults = FORMER_DEFAULTS.get(noted, {})
+        known = takes_experience((self._defaults | self.options).get("selector"))
+        self._measures = noted == DEFAULTS and known and not self.clustering
         return stored
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
@@ -243,6 +249,10 @@ class ContinualTransfer:
         """Cluster if it is due after so many tasks."""
         if self.sources != "clusters" or met % self.recluster_every:
             return
+        if self._measures:
+            record = stored.keep(met, episodes=self.episodes, rng=self._generator(met, 1))
+            self._tell(Reclustered.of(record))
+            return
         options: dict[str, Any] = {} if self.bounds is None else {"span": self.bounds.span}
         if self.clustering.get("method") != "greedy":
             options["n_jobs"] = self.n_jobs
@@ -283,5 +293,5 @@ def takes_experience(selector: Any) -> bool:
     if selector is None:
         return True
     made = selector.func if isinstance(selector, partial) else selector
-    made = SELECTORS.get(made) if isinstance(made, str) else made
+    made = NAMED.get(made) if isinstance(made, str) else made
     return isinstance(made, type) and issubclass(made, Selector) and made.informed

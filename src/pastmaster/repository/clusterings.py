@@ -11,8 +11,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray, sealed
-from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping
-from pastmaster.clustering import Chain, Clustering, greedy_clustering, keep as keep_of, search_clusterings
+from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole
+from pastmaster.clustering import Chain, Clustering, greedy_clustering, keeping, search_clusterings
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
@@ -22,6 +22,7 @@ from pastmaster.repository.names import distinct_names, policy_records, task_rec
 from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
 from pastmaster.repository.worth import distinct_policies, matrix
+from pastmaster.reuse.price import measured_price
 from pastmaster.tables import one_line, shown
 from pastmaster.values import policy_distance
 
@@ -192,22 +193,33 @@ def cluster(
     return _stored(database, values.named(found), values, settings | {"seed": seed}, place)
 
 
-def keep(database: Database, *, rng: Rng, episodes: float | None, span: float | None, **told: Any) -> Clustering:
-    """Ask which stored policies to keep, and store the answer."""
+def keep(
+    database: Database, place: Place | None = None, *, rng: Rng, price: float | str | None = None,
+    episodes: float | None, span: float | None, **told: Any,
+) -> Clustering:  # fmt: skip
+    """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
     caller = "Repository.keep"
     generator, seed = seeded(caller, rng)
-    values, span = _asked_of(database, True, episodes, span)
-    question = {key: value for key, value in (told | {"episodes": episodes, "span": span}).items() if value is not None}
+    measured = isinstance(price, str)
+    values, span = _asked_of(database, True, None if measured else episodes, span)
+    noted: dict[str, Any] = {}
+    if isinstance(price, str):
+        chosen(caller, "price", price, ["measured"])
+        noted = {"measured": whole(caller, "episodes", episodes, at_least=1)}
+        own = [j if j < len(values.tasks) else -1 for j in range(len(values.policies))]
+        price, episodes = measured_price(values.U, noted["measured"], np.random.default_rng(len(own)), own=own), None
+    question = told | {"price": price, "episodes": episodes, "span": span}
+    question = {key: value for key, value in question.items() if value is not None}
     policies = distinct_names(values.policies)
     with called_as(caller):
-        found = keep_of(
+        found = keeping.keep(
             values.U, tasks=values.task_names, policies=policies, rng=generator if seed is None else seed, **question
         )
-    asked = {
-        key: value for key, value in question.items() if key not in ("weights", *COLUMNS)
-    }  # they are in the answer
-    settings = plain({"method": "keep", "directed": True, "seed": seed} | asked, f"{caller}: options")
-    return _stored(database, values.named(found), values, settings)
+    if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
+        raise KeyboardInterrupt
+    asked = {key: value for key, value in question.items() if key not in ("weights", "time_limit", *COLUMNS)}
+    settings = plain({"method": "keep", "directed": True, "seed": seed} | asked | noted, f"{caller}: options")
+    return _stored(database, values.named(found), values, settings, place)
 
 
 def _asked_of(database: Database, directed: bool, episodes: Any, span: Any) -> tuple[Values, Any]:

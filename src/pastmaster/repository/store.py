@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
@@ -291,7 +291,7 @@ class Repository:
         *,
         k: int | None = None,
         max_loss: float | None = None,
-        price: float | None = None,
+        price: float | Literal["measured"] | None = None,
         episodes: float | None = None,
         span: float | None = None,
         weights: Any = None,
@@ -311,7 +311,8 @@ class Repository:
         k, max_loss, price, episodes, span, certify, time_limit, rng
             One question, as for ``pastmaster.keep``: exactly ``k`` policies with the least mean loss; or the fewest
             such that no task loses more than ``max_loss``; or the least ``price`` for each + mean loss; or the paper's
-            cost for so many ``episodes``, with the ``span`` of ``return_bounds()`` by default.
+            cost for so many ``episodes``, with the ``span`` of ``return_bounds()`` by default. With ``episodes``,
+            ``price="measured"`` is the one at which stored tasks, left out with their policies, earn most.
         weights : array_like or mapping, optional
             How much each task counts in the mean, in the order of ``tasks()``, or by name.
         must_keep, never_keep : optional

@@ -19,7 +19,7 @@ from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
 from pastmaster.repository.addition import Addition
-from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, source_ids
+from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, keep, source_ids
 from pastmaster.repository.database import Database
 from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.listing import Records
@@ -35,6 +35,7 @@ from pastmaster.texts import printable
 if TYPE_CHECKING:
     import pandas as pd
 
+FOR_EVER = 1e9  # seconds
 Sources = Literal["clusters", "all", "none"]
 
 
@@ -165,6 +166,12 @@ class Stream:
         addition = Addition(self._contents, task, policy, provenance, episodes)
         addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
         return stored_runs(self._contents.database, self._id, position)[0]
+
+    def keep(self, position: int, *, episodes: int, rng: np.random.Generator) -> ClusteringRecord:
+        """Ask after ``position`` tasks which policies to keep, at the price that is measured; no clock decides."""
+        how: dict[str, Any] = {"price": "measured", "span": None, "certify": False, "time_limit": FOR_EVER}
+        keep(self._contents.database, (self._id, position), episodes=episodes, rng=rng, **how)
+        return self.clusterings()[position]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:
         """Cluster the repository after ``position`` tasks; ``options`` are those of ``Repository.cluster``.
