@@ -3,12 +3,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
-from pastmaster import ContinualTransfer, InvalidInputError, Repository
+from pastmaster import ContinualTransfer, InvalidInputError, Repository, solve
 from pastmaster.continual import JsonLines, Progress, Reclustered, TaskDone, TensorBoard
 from pastmaster.domains import coloured_grid
 from pastmaster.repository.streams import stored_runs
@@ -266,3 +266,76 @@ def test_a_file_in_the_folders_place_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"TensorBoard: .*board cannot be written: File exists"):
         TensorBoard(tmp_path / "board")
     assert (tmp_path / "board").read_text() == "not a folder"
+
+
+# Names
+
+
+QUICK = {"restarts": 1, "iterations": 500}
+
+
+def stock(repository):
+    """Two tasks with policies from files, both of which are kept."""
+    for i, task in enumerate(TASKS[1:3]):
+        repository.add(task, solve(task).policy, source=f"drawer/p{i}.npy")
+    repository.keep(k=2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # tensorboard's own
+def test_events_speak_of_policies_by_name_also_after_a_resume(repository, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    stock(repository)
+    seen, log, board = [], tmp_path / "log.jsonl", tmp_path / "board"
+    stream = [TASKS[0], *TASKS[3:]]
+    with pytest.raises(Stopped):
+        lifelong(repository, stop_at(1), recluster_every=1, clustering=QUICK).run(stream)
+    with JsonLines(log) as lines, TensorBoard(board) as shown:
+        lifelong(repository, seen.append, lines, shown, recluster_every=1, clustering=QUICK).run(stream)
+    for event, run in zip((e for e in seen if isinstance(e, TaskDone)), repository.runs(), strict=True):
+        names = [*run.source_names, "learner"]
+        assert event.shares == {names[arm]: np.mean(run.arms == arm) for arm in set(run.arms.tolist())}
+        assert list(event.shares.values()) == sorted(event.shares.values(), reverse=True)
+        assert run.stream_name == "continual"
+    assert repository.runs()[0].source_names == ["p0.npy", "p1.npy"]
+    clustered = [event for event in seen if isinstance(event, Reclustered)]
+    assert [event.kept for event in clustered] == [
+        record.result["kept"] for record in repository.clusterings() if record.stream
+    ]
+    assert {name for event in clustered for name in event.kept} <= {"p0.npy", "p1.npy", *(t.name for t in stream)}
+    assert [line.get("shares", line.get("kept")) for line in logged(log)] == [
+        event.shares if isinstance(event, TaskDone) else event.kept for event in seen
+    ]
+    texts = EventAccumulator(str(board), size_guidance={"tensors": 0}).Reload()
+    told = [event.tensor_proto.string_val[0].decode() for event in texts.Tensors("task/name")]
+    assert [line.split(":")[0] for line in told] == [task.name for task in stream]
+    assert "p0.npy" in told[0]
+    assert len(texts.Tensors("clustering/kept")) == len(clustered)
+
+
+def test_clusterings_of_earlier_versions_name_nobody(repository):
+    lifelong(repository).run(TASKS[:2])
+    (record,) = repository.clusterings()
+    former = {name: value for name, value in record.result.items() if name not in ("kept", "mean_loss")}
+    assert Reclustered.of(replace(record, result=former)).kept == []
+    assert Reclustered.of(record).kept
+
+
+def test_a_picture_of_a_stream_names_its_tasks(repository):
+    run = lifelong(repository).run(TASKS[:3])
+    axes = run.plot().axes[-1]
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(labels) == 3
+    assert all(label.startswith("coloured") for label in labels)
+    many = replace(
+        run, names=run.names * 20, returns=np.tile(run.returns, (20, 1)), values=np.tile(run.values, 20),
+        n_sources=np.tile(run.n_sources, 20), evaluation_episodes=np.tile(run.evaluation_episodes, 20),
+    )  # fmt: skip
+    assert "coloured" not in many.plot().axes[-1].get_xticklabels()[0].get_text()
+
+
+def test_the_bar_names_the_task_at_hand(repository, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with Progress(2) as hook:
+        lifelong(repository, hook).run(TASKS[:2])
+        assert hook._bar.tasks[0].description.startswith("coloured")

@@ -26,6 +26,7 @@ from pastmaster.domains import coloured_grid
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
 from pastmaster.experiments.charts import Curves, Distances, Shares, TaskMap, Tasks
 from pastmaster.report import read_page, write_report
+from pastmaster.report.drawn import nice_ticks
 from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import payload, thinned
 from pastmaster.report.repository import run_curves, run_shares
@@ -423,10 +424,10 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
         ids = [record.id for record in repository.records()]
     page = read_page(stocked)
     facts = dict(page.facts)
-    assert facts["Tasks"] == "4"
     assert facts["Policies kept"] == f"{clustering.n_clusters} for 4 tasks"
-    assert facts["Mean radius"] == f"{clustering.mean_radius:.4g}"
-    assert facts["Cost"].startswith(f"{clustering.cost:.4g}")
+    assert facts["Mean loss"] == facts["Largest loss"] == "0"
+    assert facts["Repository"] == str(stocked)
+    assert any(isinstance(part, Prose) and str(clustering) in part.text for part in page.sections[0].parts)
     table = next(part for part in page.sections[0].parts if isinstance(part, Table))
     assert len(table.rows) == clustering.n_clusters
     assert sum(int(row[2]) for row in table.rows) == 4
@@ -438,9 +439,11 @@ def test_a_repository_becomes_a_page(stocked, tmp_path):
     assert drawn.tasks.numbers.tolist() == ids
     np.testing.assert_array_equal(drawn.tasks.representatives, clustering.representatives[clustering.labels])
     np.testing.assert_array_equal(distances.values, clustering.distance)
-    assert [figure.title.split(":")[0] for figure in figures(page, Curves)] == [f"Run {run.id}" for run in runs[::-1]]
+    assert [figure.title for figure in figures(page, Curves)] == [
+        f"{run.name}, task {run.position + 1} of the stream continual (run {run.id})" for run in runs[::-1]
+    ]
     assert len(figures(page, Shares)) == 4
-    assert written(stocked, tmp_path).tags().count("figure") == 4
+    assert written(stocked, tmp_path).tags().count("figure") == 5
 
 
 def test_a_page_has_its_date_and_version_and_the_answer_first(stocked, tmp_path):
@@ -467,6 +470,92 @@ def test_kept_policies_are_named_with_their_files_even_if_their_task_is_gone(tmp
     assert (drawn.tasks.representatives, drawn.kept) == (None, ["best.npy"])
     assert (distances.values.shape, distances.policies[distances.kept[0]]) == ((2, 3), "best.npy")
     assert "drawer/best.npy" in written(tmp_path / "tasks.db", tmp_path).text
+
+
+def drawer(tmp_path: Path, weights=([1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]), **asked) -> Path:
+    """A repository of named tasks whose policies came from files, of which some are kept."""
+    with Repository(tmp_path / "drawer.db") as repository:
+        for i, pair in enumerate(weights):
+            task = coloured_grid.task(pair, size=4)
+            given = TabularMDP(
+                task.next_state, task.reward, gamma=task.gamma, terminated=task.terminated, horizon=task.horizon,
+                name=f"hall {i}",
+            )  # fmt: skip
+            repository.add(given, pastmaster.solve(given).policy, source=f"drawer/p{i}.npy")
+        repository.keep(**asked)
+    return tmp_path / "drawer.db"
+
+
+def test_the_first_screen_tells_what_is_kept_what_it_loses_and_how_returns_went(tmp_path):
+    path = drawer(tmp_path, k=1)
+    with Repository(path) as repository:
+        kept = repository.clustering()
+        best = np.mean([record.value for record in repository.records()])
+    page = read_page(path)
+    facts = dict(page.facts)
+    worst = kept.table()[int(kept.losses.argmax())]
+    assert facts["Mean loss"] == f"{kept.mean_loss:.4g} ({100 * kept.mean_loss / best:.2g}% of {best:.4g})"
+    assert facts["Largest loss"] == f"{worst.loss:.4g}, {worst.task}"
+    (bars,) = page.overview
+    losing = sorted((row for row in kept.table() if row.loss > 0), key=lambda row: -row.loss)
+    assert [bar.name for bar in bars.bars] == [row.task for row in losing]
+    assert [bar.note for bar in bars.bars] == [f"served by {row.policy}" for row in losing]
+    assert bars.bars[0].share == 1.0
+    assert bars.more == f"{4 - len(losing)} task{'s lose' if len(losing) < 3 else ' loses'} nothing."
+    with Repository(path) as repository:
+        names = {"a": 0.2, "b": 0.4, "c": 0.9}
+        stream = [named([1, weight], name) for name, weight in names.items()]
+        run = ContinualTransfer(repository, episodes=20, recluster_every=9, rng=0, name="spring").run(stream)
+        repository.keep(k=2)
+    page = read_page(path)
+    _, trend = page.overview
+    assert list(trend.names) == run.names
+    np.testing.assert_allclose(trend.values, run.mean_returns)
+    assert trend.note.startswith("The stream spring: 3 tasks, mean return ")
+    assert dict(page.facts)["Mean return"].startswith(f"{run.returns.mean():.4g} of ")
+    text = written(path, tmp_path)
+    assert (
+        text.text.index("What each task loses")
+        < text.text.index("How returns went")
+        < text.text.index("The policies kept")
+    )
+    assert text.tags().count("circle") == 3
+
+
+def test_losses_are_told_task_by_task_and_those_of_the_papers_distances_are_true_losses(tmp_path):
+    path = drawer(tmp_path, k=1)
+    table = next(part for part in read_page(path).sections[0].parts if isinstance(part, Table) and "loses" in part.head)
+    with Repository(path) as repository:
+        by_loss = sorted(repository.clustering().table(), key=lambda row: -row.loss)
+        assert [(row[0], row[1], row[3]) for row in table.rows] == [
+            (row.task, row.policy, f"{row.loss:.4g}") for row in by_loss
+        ]
+        paper = repository.cluster(n_clusters=1, directed=False, rng=0)
+        U = np.asarray(repository.cross_values())
+    lost = U.max(axis=1) - U[:, paper.representatives[0]]
+    table = next(part for part in read_page(path).sections[0].parts if isinstance(part, Table) and "loses" in part.head)
+    assert [row[3] for row in table.rows] == [f"{loss:.4g}" for loss in sorted(lost, reverse=True)]
+    assert paper.losses.max() >= lost.max()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 48.2), (-3.7, 0), (0, 0), (-1e9, 1e3), (0.0, 1e-12), (-5, 5)])
+def test_ticks_are_round_and_hold_all_values(low, high):
+    ticks = nice_ticks(low, high)
+    assert 2 <= len(ticks) <= 7
+    assert ticks[0] <= low + 1e-9 * abs(low)
+    assert ticks[-1] >= high - 1e-9 * abs(high)
+    steps = np.diff(ticks)
+    np.testing.assert_allclose(steps, steps[0])
+
+
+def test_hostile_names_on_the_first_screen_are_text(tmp_path):
+    with Repository(tmp_path / "tasks.db") as repository:
+        run = ContinualTransfer(repository, episodes=5, recluster_every=9, rng=0, name=HOSTILE)
+        run.run([named(weights, i) for i, weights in enumerate(([1, 1], [1, 0.1], [0.1, 1]))])
+        repository.keep(k=1)
+    page = written(tmp_path / "tasks.db", tmp_path)
+    assert "img" not in page.tags()
+    assert page.text.count(HOSTILE) >= 3
 
 
 def test_columns_of_losses_are_policies_in_their_order_and_the_kept_ones_are_marked(tmp_path):
@@ -519,7 +608,7 @@ def test_an_empty_repository_says_what_to_do(tmp_path):
         assert "No runs yet: pastmaster continual" in page.text
         repository.add(TASKS[0])
     page = written(tmp_path / "new.db", tmp_path)
-    assert "No clustering yet: pastmaster repo cluster" in page.text
+    assert "No clustering yet: pastmaster repo keep" in page.text
     assert page.data() == []
 
 
@@ -568,7 +657,7 @@ def test_a_run_is_windowed_to_100_points(rng):
     assert line.deviation[0] == np.arange(13).std()
     assert level.reference
     assert set(level.mean) == {2.0}
-    assert curves.title == "Run 7: grid, task 5 of stream 1"
+    assert curves.title == "grid, task 5 of stream 1 (run 7)"
     assert next(iter(shares.arms)) == "learner"
     assert shares.arms["learner"][0] == (arms[:13] == 12).mean()
     assert list(shares.arms)[-1] == "the others (5)"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from made_up import HOSTILE, write_reproduction
 
-from pastmaster import Repository, solve, transfer
+from pastmaster import ContinualTransfer, Repository, solve, transfer
 from pastmaster.domains import coloured_grid
 from pastmaster.report import write_report
 
@@ -79,10 +79,11 @@ def overflow(page) -> int:
     return page.evaluate("document.documentElement.scrollWidth") - page.viewport_size["width"]
 
 
-def test_figures_are_drawn_when_they_come_into_view(opened):
+def test_figures_are_drawn_without_being_scrolled_to(opened):
     page = opened()
-    last = page.locator("figure.shares")
-    assert last.locator(DRAWN).count() == 0  # far below
+    page.locator(f"figure.shares {DRAWN}").first.wait_for()
+    assert page.evaluate("scrollY") == 0
+    assert page.locator("figure.shares").bounding_box()["y"] > 900  # far below
     curves = plot(page, "curves")
     assert curves.locator(".scatterlayer .js-line").count() == 5
     assert curves.locator(".legend button").all_text_contents()[-1] == "optimal policy"
@@ -137,6 +138,59 @@ def test_kept_policies_are_stars_amid_their_tasks_and_marks_over_their_columns(o
     assert losses.locator(".xtick text").count() == 2  # only kept policies are named
     assert losses.locator(".ytick text").count() == 5
     assert losses.locator(".shapelayer path").count() == 1  # between the two cells, across
+
+
+def lightness(page, selector: str, name: str) -> float:
+    """How light a colour of an element is, 0 to 255."""
+    colour = page.locator(selector).first.evaluate(f"(node) => getComputedStyle(node).{name}")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+@pytest.fixture(scope="module")
+def stream_file(tmp_path_factory) -> Path:
+    """The page of a repository in which an agent has met five tasks."""
+    place = tmp_path_factory.mktemp("stream")
+    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    with Repository(place / "tasks.db") as repository:
+        ContinualTransfer(repository, episodes=20, recluster_every=9, rng=0).run(tasks)
+        repository.keep(k=1)
+    return write_report(place / "tasks.db", place / "report.html")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_first_screen_holds_the_answer_and_its_figures(opened, stream_file, scripts):
+    page = opened(stream_file, viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
+    for selector in ("h1", ".made", ".lead", ".facts", ".bars", ".trend svg", ".trend figcaption"):
+        box = page.locator(selector).first.bounding_box()
+        assert box["height"] > 0
+        assert box["y"] + box["height"] <= 800, selector
+    bars = [box["width"] for box in (bar.bounding_box() for bar in page.locator(".bar span").all())]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[0] > 50
+    left, right = (page.locator(".panel").nth(i).bounding_box() for i in (0, 1))
+    assert left["x"] + left["width"] <= right["x"]
+    phone = opened(stream_file, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    assert overflow(phone) == 0
+
+
+def test_dark_mode_is_dark_all_over_and_paper_is_white(opened, stream_file):
+    page = opened(stream_file, color_scheme="dark")
+    plot(page, "curves")
+    assert lightness(page, "body", "backgroundColor") < 60
+    assert lightness(page, "body", "color") > 180
+    assert lightness(page, ".plot .bg", "fill") < 60
+    assert lightness(page, ".plot .xtick text", "fill") > 150
+    assert lightness(page, ".trend .tick", "fill") > 120
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert lightness(page, "body", "backgroundColor") == 255
+    assert lightness(page, ".plot .bg", "fill") == 255
+    page.emulate_media(media="screen", color_scheme="light")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert lightness(page, ".plot .bg", "fill") == 255
+    page.emulate_media(media="screen", color_scheme="dark")  # while it is open
+    page.wait_for_timeout(500)
+    assert lightness(page, ".plot .bg", "fill") < 60
 
 
 def test_shares_of_few_episodes_are_steps_and_one_episode_is_a_bar(opened, repository_file):
@@ -200,7 +254,6 @@ def test_words_without_end_do_not_widen_the_page(opened, tmp_path):
 
 def test_paper_holds_every_figure(opened):
     page = opened()
-    assert page.locator(DRAWN).count() == 0
     pdf = page.pdf(format="A4", print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) in range(2, 6)
     assert page.locator("figure", has=page.locator(DRAWN)).count() == 4

@@ -8,7 +8,9 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from pastmaster.repository import ClusteringRecord, StoredRun
 
@@ -31,6 +33,9 @@ class TaskDone:
         Episodes spent to value policies, where there is no model.
     replayed : bool
         Whether this happened before the agent was resumed.
+    shares : dict of str to float
+        The share of the episodes that each policy ran, by name, the largest first: "learner", and the sources of which
+        at least one episode came.
     """
 
     position: int
@@ -43,10 +48,13 @@ class TaskDone:
     learner_share: float
     evaluation_episodes: int
     replayed: bool
+    shares: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: StoredRun, replayed: bool = False) -> TaskDone:
         """From a stored run."""
+        names, counts = [*run.source_names, "learner"], np.bincount(run.arms, minlength=run.n_sources + 1)
+        order = np.argsort(-counts, kind="stable")
         same = ("name", "task_id", "value", "n_sources", "evaluation_episodes")
         return cls(
             position=run.position or 0,
@@ -54,6 +62,7 @@ class TaskDone:
             total=float(run.returns.sum()),
             learner_share=float((run.arms == run.n_sources).mean()),
             replayed=replayed,
+            shares={names[arm]: float(counts[arm] / len(run.arms)) for arm in order.tolist() if counts[arm]},
             **{name: getattr(run, name) for name in same},
         )
 
@@ -65,7 +74,10 @@ class TaskDone:
 
 @dataclass(frozen=True)
 class Reclustered:
-    """The repository was clustered after ``position`` tasks of the stream: ``n_clusters`` cells, ``n_tasks`` tasks."""
+    """The repository was clustered after ``position`` tasks of the stream: ``n_clusters`` cells, ``n_tasks`` tasks.
+
+    ``kept`` are the names of the policies that are kept (empty where an earlier version clustered).
+    """
 
     position: int
     n_tasks: int
@@ -73,13 +85,14 @@ class Reclustered:
     cost: float
     mean_radius: float
     replayed: bool
+    kept: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, record: ClusteringRecord, replayed: bool = False) -> Reclustered:
         """From a stored clustering of a stream."""
         _, position = record.stream or (None, 0)
         numbers = {name: record.result[name] for name in ("n_tasks", "n_clusters", "cost", "mean_radius")}
-        return cls(position=position, replayed=replayed, **numbers)
+        return cls(position=position, replayed=replayed, kept=list(record.result.get("kept", ())), **numbers)
 
 
 Event = TaskDone | Reclustered

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from pastmaster.checks import file_path, optional_whole
 from pastmaster.continual.events import Event, Reclustered, TaskDone
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.tables import cut, one_line
 
 
 class _Closing(AbstractContextManager[Any]):
@@ -56,7 +56,7 @@ class Progress(_Closing):
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TaskDone):
-            text = f"tasks (mean return {event.mean_return:.3g}, {event.n_sources} sources)"
+            text = f"{cut(event.name or 'tasks', 30)} (mean return {event.mean_return:.3g}, {event.n_sources} sources)"
             self._bar.update(self._task, advance=1, description=text)
 
     def close(self) -> None:
@@ -106,6 +106,8 @@ class JsonLines(_Closing):
 class TensorBoard(_Closing):
     """Scalars by position in the stream, for TensorBoard. The file that this hook wrote before is replaced.
 
+    Beside them, under "Text": the name of each task and who ran its episodes, and the names of the policies kept.
+
     Parameters
     ----------
     folder : str or Path
@@ -118,10 +120,11 @@ class TensorBoard(_Closing):
         try:
             from tensorboard.compat.proto.event_pb2 import Event as Proto
             from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.plugins.text.summary_v2 import text_pb
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
             raise InvalidInputError(f"TensorBoard: tensorboard is missing ({error}): pip install tensorboard") from None
-        self._proto, self._summary = Proto, Summary
+        self._proto, self._summary, self._text = Proto, Summary, text_pb
         folder = file_path("TensorBoard", "folder", folder)
         self._replaced = list(folder.glob(f"events.out.tfevents.*{self.SUFFIX}"))
         with _writing("TensorBoard", folder):
@@ -140,9 +143,18 @@ class TensorBoard(_Closing):
             for name, value in scalars.items()
             if name not in ("position", "replayed", "task_id")
         ]
+        values += self._text(*_named(event)).value
         self._writer.add_event(
             self._proto(wall_time=time.time(), step=event.position, summary=self._summary(value=values))
         )
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _named(event: Event) -> tuple[str, str]:
+    """The tag and the text that tell an event by names."""
+    if isinstance(event, Reclustered):
+        return "clustering/kept", ", ".join(map(cut, event.kept))
+    shares = ", ".join(f"{cut(name)} {share:.0%}" for name, share in event.shares.items())
+    return "task/name", f"{cut(event.name or 'unnamed')}: {shares}"

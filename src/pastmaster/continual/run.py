@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST_NAMES, LONGEST_NAME = 40, 24  # of tasks that an axis names, and letters of each
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ContinualRun:
@@ -167,6 +169,9 @@ def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
             panel.axvline(position, color="0.8", linewidth=0.8, zorder=0)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
     axes[-1].set_xlabel("tasks met" + (" (grey lines: clustered anew)" if longest.reclustered else ""))
+    if len(longest.names) <= MOST_NAMES and all(longest.names):
+        named = [figures.label(name, LONGEST_NAME) for name in longest.names]
+        axes[-1].set_xticks(np.arange(1, len(named) + 1), named, rotation=90, fontsize=8)
     return figure
 
 

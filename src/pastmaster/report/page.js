@@ -1,8 +1,19 @@
-// Draws the figures of a report from the data beside them: when they come into view, when chosen, and before printing.
+// Draws the figures of a report from the data beside them: those in view first, the others when the browser is idle.
+// When chosen, before printing (always on white), and when the browser changes between light and dark, they are redrawn.
 "use strict";
 (() => {
   const LOOK = JSON.parse(document.getElementById("look").textContent);
-  const INK = "#22282e", SOFT = "#565f68", HAIR = "#e6e2d8", GREY = "#5f5f5f", PALE = "#cfcfcf", PAPER = "#ffffff";
+  const LIGHT = {
+    ink: "#22282e", soft: "#565f68", hair: "#e6e2d8", grey: "#5f5f5f", pale: "#cfcfcf", paper: "#ffffff", line: "#000000",
+    spoke: "#c9c5ba", gap: "#ffffff",
+  };
+  const DARK = {
+    ink: "#e8e6e1", soft: "#a9b0b7", hair: "#343a41", grey: "#8d949b", pale: "#4a5058", paper: "#1c2025", line: "#f2f2f2",
+    spoke: "#59616a", gap: "#1c2025",
+  };
+  const LIGHTER = { "#7f3b08": "#d08a4e", "#5e3c99": "#a58ad6", "#0072b2": "#3f9fdb" }; // too dark to be seen on black
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let look = dark.matches ? DARK : LIGHT;
   const SANS = '"Segoe UI", "Helvetica Neue", Helvetica, Arial, "DejaVu Sans", sans-serif';
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "pentagon"];
   const PATTERNS = ["", "/", ".", "x"];
@@ -21,7 +32,10 @@
   };
   const bytes = (packed) => Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0)).buffer;
   const floats = (packed) => new Float32Array(bytes(packed));
-  const colour = (i) => LOOK.colours[i % LOOK.colours.length];
+  const colour = (i) => {
+    const hue = LOOK.colours[i % LOOK.colours.length];
+    return look === DARK ? LIGHTER[hue] ?? hue : hue;
+  };
   const dash = (i) => LOOK.dashes[i % LOOK.dashes.length];
   const faded = (hex) => hex + "33";
   const dashes = (lengths) => (lengths.length ? lengths.map((length) => length + "px").join(",") : "solid");
@@ -29,14 +43,14 @@
   const called = (figure, i, width) => plain(figure.names[i] || "unnamed", width < NARROW ? 28 : 60);
 
   const axis = (title, more) => ({
-    title: { text: plain(title), standoff: 10 }, automargin: true, gridcolor: HAIR, linecolor: SOFT, zeroline: false,
-    showline: true, ticks: "outside", tickcolor: SOFT, ticklen: 4, fixedrange: coarse, ...more,
+    title: { text: plain(title), standoff: 10 }, automargin: true, gridcolor: look.hair, linecolor: look.soft, zeroline: false,
+    showline: true, ticks: "outside", tickcolor: look.soft, ticklen: 4, fixedrange: coarse, ...more,
   });
   const layout = (width, height, more) => ({
-    width, height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: PAPER, showlegend: false,
+    width, height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: look.paper, showlegend: false,
     margin: { l: 12, r: 14, t: 12, b: 12 }, dragmode: coarse ? false : "zoom",
-    font: { family: SANS, size: width < NARROW ? 11 : 12.5, color: INK },
-    hoverlabel: { bgcolor: "#ffffff", bordercolor: SOFT, align: "left", namelength: -1, font: { family: SANS, color: INK } },
+    font: { family: SANS, size: width < NARROW ? 11 : 12.5, color: look.ink },
+    hoverlabel: { bgcolor: look.paper, bordercolor: look.soft, align: "left", namelength: -1, font: { family: SANS, color: look.ink } },
     ...more,
   });
   const between = (low, value, high) => Math.max(low, Math.min(high, value));
@@ -48,7 +62,7 @@
     let styled = 0;
     for (const line of figure.lines) {
       const at = line.reference ? -1 : styled++;
-      const hue = line.reference ? "#000000" : colour(at), strokes = line.reference ? [2, 3] : dash(at);
+      const hue = line.reference ? look.line : colour(at), strokes = line.reference ? [2, 3] : dash(at);
       const x = floats(line.episode), mean = floats(line.mean), deviation = floats(line.deviation);
       const visible = !hidden.has(line.label);
       if (!line.reference && deviation.some((value) => value > 0)) {
@@ -81,15 +95,15 @@
     for (const arm of figure.arms) {
       const own = arm.label === "learner", rest = arm.label.startsWith("the others");
       const at = own || rest ? 0 : styled++;
-      const hue = own ? GREY : rest ? PALE : colour(at);
+      const hue = own ? look.grey : rest ? look.pale : colour(at);
       const pattern = own || rest ? "" : PATTERNS[Math.floor(at / LOOK.colours.length) % PATTERNS.length];
       // a share holds for its whole window: steps, no slopes between windows; a single window is a bar
       const drawn = x.length > 1
-        ? { type: "scatter", mode: "lines", stackgroup: "all", line: { color: "#ffffff", width: 1, shape: "hvh" }, fillcolor: hue }
+        ? { type: "scatter", mode: "lines", stackgroup: "all", line: { color: look.gap, width: 1, shape: "hvh" }, fillcolor: hue }
         : { type: "bar", marker: { color: hue } };
       traces.push({
         x, y: floats(arm.share), name: plain(arm.label, 40), ...drawn, visible: !hidden.has(arm.label),
-        fillpattern: pattern && x.length > 1 ? { shape: pattern, bgcolor: hue, fgcolor: "#ffffff" } : undefined,
+        fillpattern: pattern && x.length > 1 ? { shape: pattern, bgcolor: hue, fgcolor: look.gap } : undefined,
         hovertemplate: "%{y:.1%}" + (width < NARROW ? "<br>episode %{x:,.0f}" : ""),
       });
       legend.push({ label: arm.label, hue, filled: true });
@@ -157,16 +171,16 @@
     const hues = figure.cells.map(colour), shapes = figure.cells.map((cell) => SYMBOLS[Math.floor(cell / LOOK.colours.length) % SYMBOLS.length]);
     return {
       traces: [
-        { ...spokes, type: "scatter", mode: "lines", line: { color: "#c9c5ba", width: 1 }, hoverinfo: "skip" },
+        { ...spokes, type: "scatter", mode: "lines", line: { color: look.spoke, width: 1 }, hoverinfo: "skip" },
         {
           x, y, text, type: "scatter", mode: "markers", hovertemplate: "%{text}<extra></extra>",
-          marker: { color: hues, symbol: shapes, size: width < NARROW ? 6 : 8, opacity: 0.9, line: { color: "#ffffff", width: 0.8 } },
+          marker: { color: hues, symbol: shapes, size: width < NARROW ? 6 : 8, opacity: 0.9, line: { color: look.gap, width: 0.8 } },
         },
         {
           x: kept.map((star) => star.x), y: kept.map((star) => star.y), hovertext: kept.map(starText), text: kept.map(label),
           type: "scatter", mode: "markers+text", hovertemplate: "%{hovertext}<extra></extra>", textposition: "top center",
-          textfont: { size: width < NARROW ? 11 : 13, color: "#000000" }, cliponaxis: false,
-          marker: { symbol: "star", size: width < NARROW ? 13 : 17, color: cells.map(colour), line: { color: "#000000", width: 1.2 } },
+          textfont: { size: width < NARROW ? 11 : 13, color: look.line }, cliponaxis: false,
+          marker: { symbol: "star", size: width < NARROW ? 13 : 17, color: cells.map(colour), line: { color: look.line, width: 1.2 } },
         },
       ],
       legend: [],
@@ -202,7 +216,11 @@
     const side = { showgrid: false, constrain: "domain", ...ticks };
     const short = width < NARROW ? 14 : 40;
     const named = figure.kept.length <= MOST_NAMED ? figure.kept : [];
-    const below = { tickvals: named, ticktext: named.map((j) => policy(j, short)), tickangle: -60 };
+    const below = { tickvals: [...named], ticktext: named.map((j) => policy(j, short)), tickangle: -60 };
+    if (named.length === 1) { // or Plotly puts the title of the axis at minus infinity first, and the browser complains
+      below.tickvals.push(m - 0.5);
+      below.ticktext.push(" ");
+    }
     const beside = n <= MOST_NAMED
       ? { tickvals: figure.names.map((_, i) => i), ticktext: figure.names.map((name) => plain(name || "unnamed", short)) } : {};
     const mark = { y: 1, yref: "paper", yanchor: "bottom", text: "\u25bc", showarrow: false, font: { color: "#d55e00", size: 14 } };
@@ -346,12 +364,27 @@
 
   const print = () => {
     printing = true;
+    look = LIGHT;
     galleries.forEach((gallery) => gallery.draw(PRINTED[gallery.figures[gallery.at].kind]));
   };
   const back = () => {
     printing = false;
-    galleries.forEach((gallery) => gallery.fit());
+    look = dark.matches ? DARK : LIGHT;
+    galleries.forEach((gallery) => gallery.draw(gallery.plot.clientWidth));
   };
+  dark.addEventListener("change", () => {
+    if (printing) return;
+    look = dark.matches ? DARK : LIGHT;
+    galleries.filter((gallery) => gallery.width).forEach((gallery) => gallery.draw(gallery.width));
+  });
+  // Nobody should have to scroll for a figure to be there.
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+  const rest = () => {
+    const waiting = galleries.filter((gallery) => !gallery.width && gallery.plot.clientWidth);
+    if (waiting.length && !printing) waiting.shift().fit();
+    if (waiting.length) idle(rest);
+  };
+  idle(rest);
   addEventListener("beforeprint", print);
   addEventListener("afterprint", back);
 })();

@@ -44,6 +44,40 @@ class Table:
     numeric: Sequence[int] = ()
 
 
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its name, a note beside it, its number as text, and its length as a share of the longest."""
+
+    name: str
+    note: str
+    value: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars under a heading, and a sentence on what is not shown."""
+
+    heading: str
+    note: str
+    bars: Sequence[Bar]
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A number for each task in the order they were met, beside what it could have been."""
+
+    heading: str
+    note: str
+    axis: str
+    names: Sequence[str]
+    label: str
+    values: Sequence[float]
+    reference_label: str
+    reference: Sequence[float]
+
+
 Part = Prose | Table | Reproduction | Gallery | Picture
 """Of a ``Reproduction`` its claims are shown."""
 
@@ -60,7 +94,7 @@ class Section:
 class Page:
     """A report: a title, a sentence that gives the answer, facts in pairs of name and value, notes, and sections.
 
-    ``made`` says when the page was made, and by which version.
+    ``overview`` are the figures of the first screen. ``made`` says when the page was made, and by which version.
     """
 
     title: str
@@ -69,3 +103,4 @@ class Page:
     sections: Sequence[Section]
     notes: Sequence[Prose] = ()
     made: str = ""
+    overview: Sequence[Bars | Trend] = ()

@@ -20,7 +20,8 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.experiments import Reproduction
 from pastmaster.experiments.claims import Check, Claim
 from pastmaster.figures import COLOURS, DASHES
-from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
+from pastmaster.report.drawn import bars_html, trend_html
+from pastmaster.report.page import Bars, Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import payload
 from pastmaster.tables import counted
 from pastmaster.texts import printable
@@ -46,7 +47,7 @@ def render(page: Page) -> str:
             '<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light">',
+            '<meta name="color-scheme" content="light dark">',
             '<meta name="generator" content="pastmaster">',
             f"<title>{_text(page.title)}</title>",
             f"<style>\n{_asset('page.css')}</style>",
@@ -74,11 +75,20 @@ def _header(page: Page, has_charts: bool) -> list[str]:
         *([f'<p class="made">{_text(page.made)}</p>'] if page.made else []),
         f'<p class="lead">{_text(page.lead)}</p>',
         f'<dl class="facts">{"".join(facts)}</dl>',
+        *_overview(page),
         *map(_prose, page.notes),
         f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>',
         *([no_script] if has_charts else []),
         "</header>",
     ]
+
+
+def _overview(page: Page) -> Iterator[str]:
+    """The figures of the first screen, side by side."""
+    if page.overview:
+        yield '<div class="overview">'
+        yield from (bars_html(p, _text) if isinstance(p, Bars) else trend_html(p, _text) for p in page.overview)
+        yield "</div>"
 
 
 def _main(page: Page) -> Iterator[str]:

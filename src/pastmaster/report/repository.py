@@ -11,7 +11,8 @@ from pastmaster.clustering import Clustering
 from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
-from pastmaster.report.page import Gallery, Page, Part, Prose, Section, Table
+from pastmaster.report.overview import Losses, losses_panel, returns_fact, stream_panel
+from pastmaster.report.page import Bars, Gallery, Page, Part, Prose, Section, Table, Trend
 from pastmaster.repository import Repository
 from pastmaster.repository.records import PolicyRecord, TaskRecord
 from pastmaster.repository.streams import StoredRun
@@ -24,7 +25,7 @@ MOST_ARMS = 7  # sources shown by themselves
 AXES = ("first scaled coordinate", "second scaled coordinate")
 ABOUT = "The tasks solved so far, the few policies kept for all of them, and the runs on the latest tasks."
 NO_TASKS = "No tasks yet: pastmaster repo add puts them in."
-NO_CLUSTERING = "No clustering yet: pastmaster repo cluster {place} --episodes 10000 finds the policies worth keeping."
+NO_CLUSTERING = "No clustering yet: pastmaster repo keep {place} -k 3 finds the policies worth keeping."
 NO_RUNS = "No runs yet: pastmaster continual runs a stream of tasks and stores every return."
 CELLS_NOTE = "Each kept policy serves a group of tasks. What is lost is measured against the best stored policy."
 PAPERS_NOTE = (
@@ -59,18 +60,27 @@ SHARES_NOTE = (
 def repository_page(repository: Repository) -> Page:
     """The page of an open repository."""
     records, runs = repository.records(), repository.runs()
-    facts = [("Repository", repository.place), ("Tasks", f"{len(records):,}")]
+    facts: list[tuple[str, str]] = []
+    overview: list[Bars | Trend] = []
     lead = ABOUT
     if not records:
         section = Section("Tasks", (Prose(NO_TASKS, aside=True),))
     else:
-        section, answer = _kept(repository, records, facts)
+        section, answer = _kept(repository, records, facts, overview)
         lead = answer or ABOUT
-    return Page("Repository report", lead, tuple(facts), (section, _met(runs)))
+    if (panel := stream_panel(runs)) is not None:
+        overview.append(panel)
+        facts.append(returns_fact(panel))
+    if not any(name == "Policies kept" for name, _ in facts):
+        facts.append(("Tasks", f"{len(records):,}"))
+    facts.append(("Repository", repository.place))
+    return Page("Repository report", lead, tuple(facts), (section, _met(runs)), overview=overview)
 
 
-def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[str, str]]) -> tuple[Section, str]:
-    """The latest clustering, and its answer in a sentence; key figures are added to the facts at the head."""
+def _kept(
+    repository: Repository, records: list[TaskRecord], facts: list[tuple[str, str]], overview: list[Bars | Trend]
+) -> tuple[Section, str]:
+    """The latest clustering, and its answer in a sentence; the first screen gets its figures."""
     heading = "Policies kept"
     try:
         cells, clustering = repository.cells(), repository.clustering()
@@ -86,19 +96,18 @@ def _kept(repository: Repository, records: list[TaskRecord], facts: list[tuple[s
     policies = repository.policy_records(repository.cell_policies())
     since = len(records) - len(numbers)
     n_kept = len({policy.id for policy in policies})
-    facts += [
-        ("Policies kept", f"{n_kept} for {counted(len(numbers), 'task')}"),
-        ("Cost", f"{clustering.cost:.4g}{_proof(clustering)}"),
-        ("Mean radius", f"{clustering.mean_radius:.4g}"),
-    ]
+    losses = Losses.of(repository, clustering, numbers.tolist(), [policy.name for policy in policies])
+    facts += [("Policies kept", f"{n_kept} for {counted(len(numbers), 'task')}"), *losses.facts()]
+    overview.append(losses_panel(losses))
     late = f"{counted(since, 'task')} came after the latest clustering and {'is' if since == 1 else 'are'} not shown."
     parts: list[Part] = [Prose(late, aside=True)] if since > 0 else []
     parts += [Prose(CELLS_NOTE if clustering.directed else PAPERS_NOTE), _cells_table(clustering, policies)]
+    parts.append(Prose(f"{clustering}{'' if clustering.gap is not None else ' (not certified)'}."))
     names = _some(list(dict.fromkeys(policy.name for policy in policies)))
-    most, mean = clustering.losses.max(), clustering.losses.mean()
+    most, mean = losses.lost.max(), losses.lost.mean()
     loss = f"A task loses at most {most:.4g}, {mean:.4g} on average." if most > 0 else "No task loses anything."
     answer = f"Keep {n_kept} of {counted(clustering.distance.shape[1], 'policy')}: {names}. {loss}"
-    return Section(heading, (*parts, *_charts(clustering, numbers))), answer
+    return Section(heading, (*parts, *_charts(clustering, numbers), losses.table())), answer
 
 
 def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Table:
@@ -136,16 +145,6 @@ def _some(names: Sequence[str]) -> str:
     """Names in a row, the first few of them."""
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
-
-
-def _proof(clustering: Clustering) -> str:
-    """What is proven of the cost, in words."""
-    if clustering.gap is None:
-        return " (not certified)"
-    if clustering.is_optimal:
-        return ", proven optimal"
-    percent = math.ceil(1000 * clustering.gap) / 10 if math.isfinite(clustering.gap) else math.inf
-    return f", at most {percent:g}% above the optimum" if math.isfinite(percent) else " (nothing proven)"
 
 
 def _met(runs: list[StoredRun]) -> Section:
@@ -205,5 +204,6 @@ def _windows(run: StoredRun) -> Windows:
 
 def _called(run: StoredRun) -> str:
     """What a run goes by."""
-    place = "" if run.position is None else f", task {run.position + 1} of stream {run.stream_id}"
-    return f"Run {run.id}: {run.name or 'unnamed'}{place}"
+    stream = f"the stream {run.stream_name}" if run.stream_name else f"stream {run.stream_id}"
+    place = "" if run.position is None else f", task {run.position + 1} of {stream}"
+    return f"{run.name or 'unnamed'}{place} (run {run.id})"  # no two alike

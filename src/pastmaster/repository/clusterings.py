@@ -45,7 +45,7 @@ class ClusteringRecord:
         Its id, and, where a lifelong agent asked for it, the agent's stream and how many of its tasks were met.
     settings, result : mapping
         What was asked (the arguments of ``Repository.keep`` or ``Repository.cluster``), and found: n_tasks, n_clusters,
-        cost, mean_radius; not by earlier versions: mean_loss, largest_loss ...
+        cost, mean_radius; not by earlier versions: mean_loss, largest_loss, kept (the names of the kept policies) ...
     """
 
     id: int
@@ -253,7 +253,8 @@ def _row(
     """The columns and arrays that hold a clustering."""
     measures = ("n_clusters", "mean_radius", "mean_loss", "largest_loss")
     result = {name: getattr(found, name) for name in (*measures, *FIELDS, *COLUMNS)}
-    result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None}
+    kept = dict.fromkeys(values.policies[j].name for j in found.representatives.tolist())
+    result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None, "kept": list(kept)}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
     arrays["task_ids"] = np.array([task.id for task in values.tasks], np.int64)
     arrays["policy_ids"] = np.array([policy.id for policy in values.policies], np.int64)

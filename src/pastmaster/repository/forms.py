@@ -94,6 +94,7 @@ _FOUND = Form(
     {
         **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
         **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
+        "kept": _list_of(_text),
     },
 )
 SETTINGS = {

@@ -45,8 +45,9 @@ class StoredRun:
 
     Attributes
     ----------
-    id, stream_id, position
-        Its id, and the stream and the place in it, from 0, where a lifelong agent ran it.
+    id, stream_id, stream_name, position
+        Its id, and the stream, by id and name ("" outside of streams), and the place in it, from 0, where a lifelong
+        agent ran it.
     name, task_id, task_digest
         The task: its name, its id (None if it was removed), and the SHA-256 of what it is.
     value, value_now : float
@@ -72,9 +73,10 @@ class StoredRun:
     source_names: list[str]
     returns: Array
     arms: Array
+    stream_name: str = ""
 
     @classmethod
-    def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float) -> StoredRun:
+    def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float, stream_name: str = "") -> StoredRun:
         """From a row of the table."""
         verify_run(row, arrays)
         settings = row["settings"]
@@ -85,6 +87,7 @@ class StoredRun:
             value_now=value_now,
             returns=arrays["returns"],
             arms=arrays["arms"],
+            stream_name=stream_name,
         )
 
     def __repr__(self) -> str:
@@ -198,7 +201,12 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
         arrays = dict(rows.fetch_arrays(connection, "runs", [row["id"] for row in found]))
         tasks = sorted({row["task_id"] for row in found if row["task_id"] is not None})
         values = {row["id"]: row["value"] for row in rows.fetch(connection, "tasks", tasks)}
-        return [StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
+        wanted = sorted({row["stream_id"] for row in found if row["stream_id"] is not None})
+        streams = {row["id"]: row["name"] for row in rows.fetch(connection, "streams", wanted)}
+        return [
+            StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan), streams.get(row["stream_id"], ""))
+            for row in found
+        ]
 
     return database.read(read)
 
