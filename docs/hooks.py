@@ -64,7 +64,8 @@ def command_texts(name: str, command: Any) -> list[tuple[str, str]]:
         for part in command.list_commands(context):
             found = command.get_command(context, part)
             assert found is not None
-            texts += command_texts(f"{name} {part}", found)
+            if not found.hidden:
+                texts += command_texts(f"{name} {part}", found)
     return texts
 
 

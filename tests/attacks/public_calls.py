@@ -912,6 +912,10 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
     yield "Repository.policy", Recipe(on("policy"), lambda: {"number": world().own_policy})
     yield "Repository.policy_records", Recipe(on("policy_records"), lambda: {"numbers": [world().own_policy]})
     yield "Repository.experience", Recipe(on("experience"), lambda: {"policies": [world().own_policy]})
+    told = {"weights": None, "must_keep": [0], "never_keep": None, "certify": True, "time_limit": 1.0}
+    yield "Repository.keep", Recipe(on("keep"), lambda: {"k": 1, "rng": 0} | told)
+    asked = {"max_loss": None, "price": 0.1, "episodes": None, "span": None, "rng": 0}
+    yield "Repository.keep, price", Recipe(on("keep"), lambda: dict(asked))
     yield (
         "Repository.cluster",
         Recipe(

@@ -17,7 +17,7 @@ from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.doubts import Doubt, shifts
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import WIDEST, counted, frame, html_table, shown
+from pastmaster.tables import WIDEST, counted, cut, frame, html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,7 +286,7 @@ class Clustering:
         few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
         kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
         if self.kind in KEPT:
-            names = f"{n_kept} of {what} kept ({', '.join(map(str, self.policies))}), "
+            names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "
             measured = f"{KEPT[self.kind](self)}{end}"
             return next((x for x in (f"{names}{measured}",) if len(x) <= WIDEST), f"{kept}{measured}")
         split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
