@@ -559,7 +559,7 @@ def test_settings_of_the_chain_are_stored_as_plain_values(repository, rng):
 
 
 def test_greedy_clustering_and_refused_ones(repository, rng):
-    with pytest.raises(RepositoryError, match="nothing to cluster"):
+    with pytest.raises(RepositoryError, match="nothing to keep"):
         repository.cluster(rng=rng, episodes=10)
     for task in random_tasks(rng, 4):
         repository.add(task)
