@@ -60,6 +60,7 @@ EXEMPT = {
         "clustering.Question.counts clustering.Question.size_cost GymTask.environment GymTask.vector_environment "
         "repository.ClusteringRecord.arrays repository.ClusteringRecord.cells repository.ClusteringRecord.read "
         "repository.ClusteringRecord.kept_policies repository.Stream.commit repository.Stream.cluster "
+        "repository.Stream.keep "
         "repository.StoredRun.is_of reuse.QLearner.unlearn"
     ),
     "protocols: what a person brings": (

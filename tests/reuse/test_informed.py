@@ -551,3 +551,17 @@ def test_one_return_tells_which_task_it_is():
     alike = selector.alike
     assert alike[3:6].sum() > 0.5
     assert alike.sum() == pytest.approx(1.0)
+
+
+def test_where_nothing_is_left_to_gain_no_source_is_tried_for_the_sake_of_it():
+    """Two sources, of which one earns all there is: a trial of the other costs, and cannot pay."""
+    for selector in (
+        Informed(2, 60, bounds=(0, 1), experience=[[1.0, 0.1], [1.0, 0.2], [0.1, 1.0]], rng=0),
+        Informed(2, 60, bounds=(0, 1), experience=[[1.0, 0.1], [1.0, 0.1], [0.1, 1.0]], rng=0),
+    ):
+        arms = []
+        for _ in range(60):
+            episode = selector.ask()
+            selector.tell(episode, 1.0 if episode.arm == 0 else 0.1)
+            arms.append(episode.arm)
+        assert arms == [0] * 60

@@ -8,7 +8,7 @@ import pytest
 
 from pastmaster import Experience, Informed, InvalidInputError, Repository, keep
 from pastmaster.domains import windy_corridor
-from pastmaster.reuse import _price_kernels as kernels, price
+from pastmaster.reuse import _price_kernels as kernels, price as pricing
 from pastmaster.reuse.price import measured_price, met
 
 
@@ -59,8 +59,17 @@ def test_a_row_is_met_as_a_selector_meets_it(rng):
 
 def test_few_tasks_and_tasks_that_lose_nothing_have_a_price_too(rng):
     assert measured_price(np.ones((20, 3)), 10, rng) == 0.0
-    assert measured_price(np.array([[1.0, 0.0], [0.0, 1.0]]), 10, rng) == 0.5
-    assert keep([[1.0, 0.0], [0.0, 1.0]], price="measured", episodes=5, rng=0).columns.tolist() in ([0], [1], [0, 1])
+    assert 0.0 < measured_price(np.array([[1.0, 0.0], [0.0, 1.0]]), 10, rng) < 0.001
+    assert keep([[1.0, 0.0], [0.0, 1.0]], price="measured", episodes=5, rng=0).columns.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("n_tasks", [5, 12])
+def test_a_policy_that_one_task_needs_is_kept(n_tasks, rng):
+    """Left out with its own policy, the task says nothing: so the price must not be high where all earn alike."""
+    U = np.full((n_tasks, n_tasks), 0.9)
+    U[-1], U[:, -1], U[-1, -1] = 0.1, 0.1, 0.9
+    price = measured_price(U, 30, rng, own=range(n_tasks))
+    assert n_tasks - 1 in keep(U, price=price).columns
 
 
 def test_a_task_left_out_is_not_met_with_its_own_policy(rng, monkeypatch):
@@ -71,7 +80,7 @@ def test_a_task_left_out_is_not_met_with_its_own_policy(rng, monkeypatch):
         seen.append((set(kept.tolist()), set(rest.tolist()), task))
         return met(values, spread, rest, kept, task, *others)
 
-    monkeypatch.setattr(price, "met", watched)
+    monkeypatch.setattr(pricing, "met", watched)
     measured_price(rng.random((16, 16)), 50, rng, own=range(16))
     assert {task for _, _, task in seen} == set(range(16))
     assert all(task not in rest and kept <= rest for kept, rest, task in seen)

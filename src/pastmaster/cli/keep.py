@@ -94,6 +94,7 @@ def keep(
     pastmaster keep times.csv --max-loss 60 --lower-is-better --json
     """
     from pastmaster import clustering
+    from pastmaster.clustering import keeping
 
     question = asked.question()
     with _naming(scores):
@@ -105,7 +106,7 @@ def keep(
             if asked.curve:
                 answer = clustering.keep_curve(table, **question, **told)
             else:
-                answer = clustering.keep(table, **question, **told)
+                answer = keeping.keep(table, **question, **told)
     if isinstance(answer, clustering.KeepCurve):
         _tell_curve(answer, as_json, quiet)
         interrupted = any(one.interrupted for one in answer.answers)

@@ -10,7 +10,6 @@ from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.curve import KeepCurve, keep_curve
 from pastmaster.clustering.doubts import Doubt
-from pastmaster.clustering.keeping import keep
 from pastmaster.clustering.partition import Clustering, Covered
 from pastmaster.clustering.question import Question, clustering_cost
 from pastmaster.clustering.score_table import Scores
@@ -19,5 +18,5 @@ from pastmaster.clustering.search import search_clusterings
 __all__ = [
     "Assignment", "Chain", "Clustering", "Covered", "Doubt", "KeepCurve", "LowerBound", "Question", "Scores",
     "Sensitivity", "assign", "clustering_cost", "cost_lower_bound", "exhaustive_clustering", "greedy_clustering",
-    "keep", "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
+    "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
 ]  # fmt: skip

@@ -16,7 +16,8 @@ The learner seems better if more can be earned than by the sources (``POTENTIAL`
 every source in play was tried once, and one of these holds: it has lost little to the best source so far; it earns more
 of late; or its progress, extrapolated with 1.5 standard errors, repays in the episodes left four times what it has lost
 and still loses. The best source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
-Where sources are few, each of them is tried once whatever the model says: after 10 c episodes, if 1.5 c^2 are left.
+Where sources are few, each of them is tried once whatever the model says: after 10 c episodes, if 1.5 c^2 are left and
+the best source leaves enough to gain.
 """
 
 import math
@@ -100,7 +101,8 @@ def weigh_balancing(arms, memory, settings):
     if stale or arms[at.ACTIVE, int(memory[at.ARM])] == 0.0:
         model.decide(arms, memory, settings)
     seems_better = learner_seems_better(arms, memory, settings)
-    few = memory[at.ASKED] >= 10.0 * c and model.episodes_left(memory, settings) >= 1.5 * c * c
+    left, best = model.episodes_left(memory, settings), memory[at.LEADING]
+    few = memory[at.ASKED] >= 10.0 * c and left >= 1.5 * c * c and left * (1.0 - best) > best  # or no trial can pay
     if (few and memory[at.SEARCHING] == 0.0) or seems_better:
         seems_better = not model.try_another(arms, memory) and seems_better
     arm = c

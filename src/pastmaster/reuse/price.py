@@ -4,7 +4,8 @@ Which policies to keep is settled by a price: each must earn so much a task. The
 case of one bandit. What they cost the selector in use is measured here. Tasks are left out in turn, a quarter of them
 at a time, with the policies that were learned in them. At each of some prices the others say what is kept, and the
 selector meets each task left out, with what the others tell as experience. A learner is taken to earn the least return.
-The price at which the mean return is largest is the answer; of equals, the highest.
+The price at which the mean return is largest is the answer; of equals, the lowest: a policy that one stored task needs
+shows nothing when that task is left out with it, and sources cost the informed selector little.
 
 A task's returns are drawn from the table: its value under the policy that runs, and noise if its spread is known. So no
 episode is run, and a learner's progress, which the table does not know, does not count.
@@ -45,7 +46,7 @@ def measured_price(
     losses = losses_of(values)
     highest = float(losses.mean(axis=0).min())
     if n_tasks < FEWEST or highest == 0.0:
-        return highest
+        return highest * 2.0**-HALVINGS
     learned_in = np.full(n_policies, -1) if own is None else np.asarray(own)
     prices = highest * 2.0 ** -np.arange(HALVINGS)
     order = rng.permutation(n_tasks)
@@ -63,7 +64,7 @@ def measured_price(
                 earned[k] += met(values, spread, rest, kept, int(task), episodes, rng)
     counted = sum(min(LEFT_OUT // PARTS, len(order[part::PARTS])) for part in range(PARTS))
     close = earned / counted >= earned.max() / counted - EQUAL * float(np.ptp(values))
-    return float(prices[close].max())
+    return float(prices[close].min())
 
 
 def met(
