@@ -497,6 +497,19 @@ def test_a_key_of_an_index_that_leads_astray_those_who_read_its_neighbour(filled
     assert lost
 
 
+def test_runs_of_a_stream_whose_record_is_damaged_are_not_lost(filled: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(filled, copy)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE streams SET name = name || 'x' WHERE id = 1")
+    connection.close()
+    with Repository(copy) as repository:
+        runs = [run for run in repository.runs() if run.stream_id == 1]
+        assert runs
+        assert {run.stream_name for run in runs} == {""}
+        assert "streams 1" in {found.place for found in repository.check()}
+
+
 def test_an_array_whose_bytes_became_another_type_is_damage(filled: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     shutil.copy(filled, copy)

@@ -15,7 +15,7 @@ from pastmaster import formerly
 from pastmaster.arrays import Array
 from pastmaster.checks import chosen, plain, text
 from pastmaster.clustering import Chain
-from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
 from pastmaster.repository.addition import Addition
@@ -201,14 +201,22 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
         arrays = dict(rows.fetch_arrays(connection, "runs", [row["id"] for row in found]))
         tasks = sorted({row["task_id"] for row in found if row["task_id"] is not None})
         values = {row["id"]: row["value"] for row in rows.fetch(connection, "tasks", tasks)}
-        wanted = sorted({row["stream_id"] for row in found if row["stream_id"] is not None})
-        streams = {row["id"]: row["name"] for row in rows.fetch(connection, "streams", wanted)}
+        streams = {number: _name_of(connection, number) for number in {row["stream_id"] for row in found} - {None}}
         return [
             StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan), streams.get(row["stream_id"], ""))
             for row in found
         ]
 
     return database.read(read)
+
+
+def _name_of(connection: sa.Connection, stream_id: int) -> str:
+    """The name of a stream; none where its record is damaged: its runs are not."""
+    try:
+        with connection.begin_nested():
+            return str(rows.fetch(connection, "streams", [stream_id])[0]["name"])
+    except (RepositoryError, sa.exc.DBAPIError):
+        return ""
 
 
 def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
