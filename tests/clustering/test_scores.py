@@ -163,7 +163,7 @@ REFUSED = {
         r"max_loss is 0\.5, but task 'north' loses at least 5 under every policy that may be kept, must be at least 5",
     ),
     "a price below 0": ({"price": -1.0}, r"price is -1\.0, must be in 0 \.\. 1e\+300"),
-    "a price in words": ({"price": "much"}, "price is 'much', must be a number, in 0"),
+    "a price in words": ({"price": "much"}, "price is 'much', must be a number, or 'measured' with episodes alone"),
     "no episodes": ({"episodes": 0, "span": 1.0}, "episodes is 0, must be a positive number"),
     "weights with episodes": (
         {"episodes": 9, "span": 1.0, "weights": [1, 1, 1]},

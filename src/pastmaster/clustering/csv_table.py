@@ -124,6 +124,6 @@ def _number(place: str, line: int, head: str, cell: str, comma: bool) -> float:
     if value is None:
         raise InvalidInputError(
             f"{place}: line {line}, column {cut(head)!r} is {shown(cell)}, must be a number, or empty where a policy "
-            "was not tried"
+            "was not tried (the columns of a long table must be called task, policy and score)"
         )
     return value
