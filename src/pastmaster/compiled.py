@@ -62,7 +62,7 @@ def _stamp(compiled: Any) -> None:
     """Let a cached loop be used only if all files that it may have been made of are as they were."""
     file = getattr(compiled._cache, "_cache_file", None)  # there is none where nothing can be written
     if file is not None:
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(Path(__file__).read_bytes())  # how it is compiled
         for name in sorted(_made_of(compiled.py_func.__module__, set())):
             digest.update(_text_of(name))
         file._source_stamp = (file._source_stamp, digest.hexdigest())

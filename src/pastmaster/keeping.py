@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 import numpy as np
 
-from pastmaster.checks import flag, whole
+from pastmaster.checks import flag, whole, within
 from pastmaster.clustering import Clustering, keeping
 from pastmaster.clustering.score_table import policy_of, task_of
-from pastmaster.clustering.scores import read_scores
+from pastmaster.clustering.told import told_losses
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
 
@@ -40,7 +41,8 @@ def keep(
         Or: the least ``price`` times the number of policies + mean loss. A policy must earn so much a task to be kept.
         "measured", with ``episodes``, finds the price: tasks are left out, and met as new ones by the selector
         "informed" for so many episodes; the price at which they earn most is taken (see the module ``reuse.price``).
-        Every score must be known then, and ``lower_is_better`` False.
+        Every score must be known then, and ``lower_is_better`` False; ``weights`` and ``must_keep`` do not change the
+        price. It may take half of ``time_limit``.
     episodes, span : float, optional
         Or: the paper's least cost g(c, T) + mean radius (see ``search_clusterings``).
     tasks, policies : list of str, optional
@@ -81,7 +83,10 @@ def keep(
         if price != "measured" or span is not None or k is not None or max_loss is not None:
             got = repr(price) if price != "measured" else "'measured' beside another question"
             raise InvalidInputError(f"{CALLER}: price is {got}, must be a number, or 'measured' with episodes alone")
-        price, episodes = _measured(scores, tasks, policies, episodes, lower_is_better, rng), None
+        generator, seed = seeded(CALLER, rng)
+        rng = generator if seed is None else seed  # the one that the result tells
+        told = (tasks, policies, weights, must_keep, never_keep, lower_is_better)
+        price, episodes = _measured(scores, told, episodes, time_limit, rng), None
     return keeping.keep(
         scores, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, tasks=tasks, policies=policies,
         weights=weights, must_keep=must_keep, never_keep=never_keep, lower_is_better=lower_is_better, certify=certify,
@@ -89,18 +94,22 @@ def keep(
     )  # fmt: skip
 
 
-def _measured(scores: Any, tasks: Any, policies: Any, episodes: Any, lower_is_better: Any, rng: Rng) -> float:
+def _measured(scores: Any, told: tuple[Any, ...], episodes: Any, time_limit: Any, rng: Rng) -> float:
     """The price at which tasks left out earn most."""
     from pastmaster.reuse.price import measured_price  # selectors take longer to load than a table to be read
 
-    count = whole(CALLER, "episodes", episodes, at_least=1)
-    if flag(CALLER, "lower_is_better", lower_is_better):
+    count, seconds = (
+        whole(CALLER, "episodes", episodes, at_least=1),
+        within(CALLER, "time_limit", time_limit, 0.0, 1e300),
+    )
+    if flag(CALLER, "lower_is_better", told[-1]):
         raise InvalidInputError(f"{CALLER}: lower_is_better is True, must be False where price is 'measured'")
-    table = read_scores(CALLER, scores, tasks, policies)
+    losses, table = told_losses(CALLER, scores, *told)
     if np.isnan(table.values).any():
         i, j = (int(x) for x in np.argwhere(np.isnan(table.values))[0])
         raise InvalidInputError(
             f"{CALLER}: the score of {task_of(table, i)} under {policy_of(table, j)} is missing, must be known where "
             "price is 'measured'"
         )
-    return measured_price(table.values, count, seeded(CALLER, rng)[0])
+    deadline = time.perf_counter() + 0.5 * seconds
+    return measured_price(table.values[:, losses.allowed], count, seeded(CALLER, rng)[0], deadline=deadline)

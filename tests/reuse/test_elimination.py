@@ -371,3 +371,12 @@ def test_evidence_comes_from_own_episodes_only_even_when_episodes_are_shared(cls
     for i in range(3):
         wanted = reference.confidence_ends(own[i], log_level)
         np.testing.assert_allclose(ends(selector._arms, i, log_level, 1.0), wanted, atol=3e-6)
+
+
+@pytest.mark.parametrize("tiny", [0.5**1074, 1e-300, 1e-150, 1e-90])
+def test_payoffs_next_to_nothing_are_no_division_by_it(tiny):
+    selector = Exp3Transfer(2, 400, bounds=(0, 1), rng=0, elimination="anytime")
+    for _ in range(400):
+        episode = selector.ask()
+        selector.tell(episode, (tiny, 1.0, 0.5)[episode.arm])
+    assert selector.active.tolist() == [False, True, True]

@@ -40,6 +40,22 @@ def test_the_price_is_one_at_which_tasks_left_out_earn_most(rng):
     assert earned[1.0] > earned[1e9] + 0.2  # one policy alone
 
 
+def test_the_seed_that_is_told_gives_the_same_answer(rng):
+    U = rng.random((24, 24))
+    np.fill_diagonal(U, 1.2)
+    first = keep(U, price="measured", episodes=30, certify=False)
+    assert (
+        keep(U, price="measured", episodes=30, certify=False, rng=first.seed).columns.tolist() == first.columns.tolist()
+    )
+
+
+def test_policies_that_are_never_kept_do_not_settle_the_price(rng):
+    U = groups(rng)
+    better = np.column_stack([np.full(len(U), 2.0), U])
+    kept = keep(better, price="measured", episodes=50, rng=0, never_keep=[0], certify=False).columns
+    assert (kept - 1).tolist() == keep(U, price="measured", episodes=50, rng=0, certify=False).columns.tolist()
+
+
 def test_a_row_is_met_as_a_selector_meets_it(rng):
     """The compiled loop and ask and tell choose alike."""
     values, worth = rng.random((6, 3)), np.append(rng.random(3), 0.0)

@@ -15,7 +15,8 @@ from pastmaster.reuse import _layout as at
 
 BETS = 12  # the shares of the capital that are bet: 3/4, 3/8, 3/16, ...
 HALVINGS = 20  # of the interval that a lower end is looked for in
-ROUNDING = 2.0**-40  # more than rounding can add to the logarithm of the capital, for each payoff
+ROUNDING = 2.0**-40  # of the logarithm of the capital, for each payoff: an allowance for the sums' rounding
+TINY = 1e-100  # of a mean: bets against less would divide by next to nothing
 
 
 @inlined
@@ -77,10 +78,10 @@ def lower_end(n, total, squares, level, least):
         return least
     for _ in range(6):
         share *= 0.5
-        out = max(least, share * left)
+        out = max(least, share * left, TINY)
         if log_capital(n, total, squares, out) >= level:
             break
-        if out == least:
+        if out == least or share * left < TINY:
             return least
     else:
         return least

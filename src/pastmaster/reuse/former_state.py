@@ -59,10 +59,16 @@ def with_open_episodes(caller: str, state: Mapping[str, Any], n_arms: int) -> di
 
 
 def with_sums(former: FloatArray) -> FloatArray:
-    """The rows as they are now. A payoff in 0 .. 1 is at least its square, so less is taken for shown than was."""
+    """The rows as they are now. A payoff in 0 .. 1 is at least its square, so less is taken for shown than was.
+
+    Distances were taken from means that began at 1/2; about what that added is taken off again.
+    """
     arms = np.zeros((at.N_ROWS, former.shape[1]))
     arms[: at.SCATTER] = former[: at.SCATTER]
-    arms[at.SCATTER, :-1] = np.minimum(former[SCATTER, :-1], former[at.COUNT, :-1])
+    counts = former[at.COUNT, :-1]
+    off = (former[at.TOTAL, :-1] / np.maximum(counts, 1.0) - 0.5) ** 2
+    pulled = off * np.maximum(np.pi**2 / 6.0 - 1.0 - 1.0 / (counts + 1.5), 0.0)
+    arms[at.SCATTER, :-1] = np.clip(former[SCATTER, :-1] - pulled, 0.0, counts)
     arms[[at.OPEN, at.SEEN, at.SEEN_TOTAL]] = former[[OPEN, SEEN, SEEN_TOTAL]]
     arms[at.SEEN_SQUARES] = arms[at.SEEN_TOTAL]
     return arms

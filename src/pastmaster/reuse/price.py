@@ -14,6 +14,7 @@ episode is run, and a learner's progress, which the table does not know, does no
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,12 +36,12 @@ FEWEST = 8  # tasks; fewer are not enough to leave some out
 
 def measured_price(
     values: FloatArray, episodes: int, rng: np.random.Generator, *, spread: FloatArray | None = None,
-    own: Sequence[int] | None = None,
+    own: Sequence[int] | None = None, deadline: float = math.inf,
 ) -> float:  # fmt: skip
     """The price of a policy for tasks of so many episodes, by what policies [M] are worth in tasks [N, M].
 
     ``spread`` [N, M] is the standard deviation of a return, by default 0; ``own`` [M] the task in which each policy was
-    learned, or -1.
+    learned, or -1. After the ``deadline`` no more tasks are left out.
     """
     n_tasks, n_policies = values.shape
     losses = losses_of(values)
@@ -50,20 +51,20 @@ def measured_price(
     learned_in = np.full(n_policies, -1) if own is None else np.asarray(own)
     prices = highest * 2.0 ** -np.arange(HALVINGS)
     order = rng.permutation(n_tasks)
-    earned = np.zeros(HALVINGS)
+    earned, counted = np.zeros(HALVINGS), 0
     for part in range(PARTS):
         left_out = order[part::PARTS]
         rest = np.setdiff1d(order, left_out)
         columns = np.flatnonzero(~np.isin(learned_in, left_out))
-        if not len(columns):
+        if not len(columns) or (part > 0 and time.perf_counter() > deadline):
             continue
         for k, price in enumerate(prices):
-            found = Losses(losses_of(values[np.ix_(rest, columns)])).at_price(float(price), rng, math.inf, False)
+            found = Losses(losses_of(values[np.ix_(rest, columns)])).at_price(float(price), rng, deadline, False)
             kept = columns[found.columns]
             for task in left_out[: LEFT_OUT // PARTS]:
                 earned[k] += met(values, spread, rest, kept, int(task), episodes, rng)
-    counted = sum(min(LEFT_OUT // PARTS, len(order[part::PARTS])) for part in range(PARTS))
-    close = earned / counted >= earned.max() / counted - EQUAL * float(np.ptp(values))
+        counted += min(LEFT_OUT // PARTS, len(left_out))
+    close = earned >= earned.max() - counted * EQUAL * float(np.ptp(values))
     return float(prices[close].min())
 
 
