@@ -557,7 +557,7 @@ REFUSALS = [
     ("repo cluster {db} --n-clusters 5", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} -k 5 --symmetric", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} --max-loss -1", "^Error: --max-loss is -1.0, must be at least 0"),
-    ("repo keep {db} -k 1 --must-keep nobody", "must_keep holds 'nobody', must be the name of a policy or a column"),
+    ("repo keep {db} -k 1 --must-keep nobody", "--must-keep holds 'nobody', must be the name of a policy or a column"),
     ("repo cluster {db} --episodes 0", "episodes is 0, must be a positive number"),
     ("repo cluster {db} --episodes 9 --jobs 0", "^Error: --jobs is 0"),
     ("repo cluster {db} --episodes 9 --restarts 0", "^Error: --restarts is 0"),
