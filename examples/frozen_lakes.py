@@ -71,11 +71,12 @@ def draw_maps(figure: Figure, maps: list[list[str]], n_lakes: int, kept: pastmas
     """Every old map with the route that is kept for it, a colour to each."""
     grid = figure.subplots(nrows=n_lakes, ncols=len(maps) // n_lakes)
     routes = list(dict.fromkeys(kept.representatives.tolist()))  # cells may share one
-    for axes, ice, covered in zip(grid.ravel(), maps, kept.table(), strict=True):
+    serving = kept.representatives[kept.served()[0]].tolist()  # the column of the policy that is best for each map
+    for task, (axes, ice, policy) in enumerate(zip(grid.ravel(), maps, serving, strict=True)):
         shades = {"H": (0.3, 0.35, 0.45), "G": (0.45, 0.8, 0.5)}
         axes.imshow([[shades.get(place, (0.93, 0.96, 1.0)) for place in row] for row in ice])
-        rows, columns = np.divmod(walk(ice, policies[covered.policy]), SIZE)
-        route, made_for_it = routes.index(covered.policy), covered.task == covered.policy
+        rows, columns = np.divmod(walk(ice, policies[policy]), SIZE)
+        route, made_for_it = routes.index(policy), task == policy
         colour = COLOURS[route % len(COLOURS)]
         axes.plot(columns, rows, color=colour, linewidth=2.5, linestyle="-" if route < len(COLOURS) else ":")
         axes.set(xticks=[], yticks=[])

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,7 @@ def _run(repository: Repository, stream: int, position: int) -> Any:
     found = stored_runs(repository.database, stream, position)
     if not found:
         raise RepositoryError("there is no such run")
-    return found
+    return [replace(run, stream_name="") for run in found]  # which is the stream's
 
 
 def _refused(error: RepositoryError) -> None:

@@ -252,7 +252,7 @@ def test_functions_are_used_but_not_stored(tmp_path):
     task = TASKS["an id"]()
     with Repository(tmp_path / "a.db") as repository:
         for policy in (lambda observation: 0, FunctionPolicy(lambda observation: 0)):
-            with pytest.raises(InvalidInputError, match="policy is a function, must be an array or a NetworkPolicy"):
+            with pytest.raises(InvalidInputError, match="policy is a function, must be an array, a Network"):
                 repository.add(task, policy)
         assert len(repository) == 0
 

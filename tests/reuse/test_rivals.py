@@ -13,6 +13,7 @@ from scipy.integrate import simpson
 from scipy.stats import chi2, norm
 
 from pastmaster import Episode, InvalidInputError, TabularMDP, TsallisINF, transfer
+from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.experience import Experience
 from pastmaster.reuse.rivals import UCB1, ucb1_regret
 from pastmaster.reuse.rivals_advice import PolicyAdvice, advice_regret
@@ -203,7 +204,7 @@ def test_a_state_in_which_the_learner_ran_is_refused():
     selector.ask()
     state = selector.to_dict()
     state["open"][0][1], state["open"][0][4] = 2, [0.0, 0.0, 1.0]
-    state["arms"][11] = [0.0, 0.0, 1.0]
+    state["arms"][layout.OPEN] = [0.0, 0.0, 1.0]
     with pytest.raises(InvalidInputError, match="the learner ran an episode"):
         UCB1.from_dict(state)
 

@@ -125,11 +125,15 @@ def leading_seen_mean(arms):
 
 @kernel
 def is_below(arms, k, mean, level):
-    """Whether the payoffs of source k rule out that it is worth ``mean`` < 1 or more."""
+    """Whether the payoffs of source k rule out that it is worth ``mean`` < 1 or more: or even less than that."""
     n, total, squares = arms[at.SEEN, k], arms[at.SEEN_TOTAL, k], arms[at.SEEN_SQUARES, k]
-    if not may_be_ruled_out(n, n - total, n - 2.0 * total + squares, 1.0 - mean, level):
-        return False
-    return log_capital(n, n - total, n - 2.0 * total + squares, 1.0 - mean) >= level
+    own, squares = total / n, n - 2.0 * total + squares
+    for quarters in range(4):
+        less = 1.0 - (mean - 0.25 * quarters * (mean - own))
+        possible = own < mean and may_be_ruled_out(n, n - total, squares, less, level)
+        if possible and log_capital(n, n - total, squares, less) >= level:
+            return True
+    return False
 
 
 @kernel
