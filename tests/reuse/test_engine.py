@@ -208,7 +208,7 @@ def test_the_examples_meet_eliminations_and_both_bodies_agree_on_them():
             compiled, plain = both(mdp, [np.array([0]), np.array([1])], 3, share=share, **chosen)
             assert_same(compiled, plain)
             dropped = compiled.eliminated_at[:, 0] > 0
-            assert dropped.all() or selector not in SHARING  # the guard runs it two or three times: too few to tell
+            assert dropped.any() or selector not in SHARING  # the guard runs it two or three times: too few to tell
             assert (compiled.eliminated_at[:, 1] == -1).all()
             for k, ended in enumerate(compiled.selectors):
                 rule = {"elimination": ended.elimination, "delta": 1.0, "check_every": eager_checks[selector]}
