@@ -124,8 +124,9 @@ def main() -> None:
     print(
         f"{len(kept)} of {len(tasks)} routes stand for all; a map loses {clustering.mean_radius:.2f} or less on average"
     )
+    serving = clustering.representatives[clustering.served()[0]].tolist()
     for policy in dict.fromkeys(clustering.representatives.tolist()):
-        covered = "; ".join(tasks[row.task].name for row in clustering.table() if row.policy == policy)
+        covered = "; ".join(task.name for task, best in zip(tasks, serving, strict=True) if best == policy)
         print(f"  the route of {tasks[policy].name}: {covered}")
 
     # A new winter, with the routes kept and without
