@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -90,12 +91,16 @@ def log_capital(payoffs, mean, exactly=False):
     """
     bets = [0.75 / 2**k for k in range(12)]
     parts = [1 / (k + 1) ** 2 for k in range(12)]
-    logs = []
-    for share, part in zip(bets, parts, strict=True):
-        gains = [share / mean * (x - mean) for x in payoffs]
-        curve = (share + math.log(1 - share)) / share**2
-        told = [math.log1p(y) if exactly else y + curve * y * y for y in gains]
-        logs.append(math.fsum(told) + math.log(part / math.fsum(parts)))
+    total, squares = math.fsum(payoffs), math.fsum(x * x for x in payoffs)
+    if not exactly and total > 0:  # the most scattered payoffs that have the same sums
+        told = {squares / total: total * total / squares, 0.0: len(payoffs) - total * total / squares}
+    else:
+        told = Counter(payoffs)
+    logs = [
+        math.fsum(times * math.log1p(share / mean * (x - mean)) for x, times in told.items())
+        + math.log(part / math.fsum(parts))
+        for share, part in zip(bets, parts, strict=True)
+    ]
     return max(logs) + math.log(math.fsum(math.exp(log - max(logs)) for log in logs))
 
 
@@ -105,11 +110,8 @@ def confidence_ends(payoffs, log_level):
 
 
 def _low_end(payoffs, log_level):
-    high = math.fsum(payoffs) / max(len(payoffs), 1)
-    low = next((high / 2**k for k in range(1, 7) if high and log_capital(payoffs, high / 2**k) >= log_level), 0.0)
-    if low == 0.0:
-        return 0.0
-    for _ in range(60):
+    low, high = 0.0, math.fsum(payoffs) / max(len(payoffs), 1)
+    for _ in range(60 if high > 0 else 0):
         middle = (low + high) / 2
         low, high = (middle, high) if log_capital(payoffs, middle) >= log_level else (low, middle)
     return low

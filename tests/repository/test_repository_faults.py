@@ -497,17 +497,36 @@ def test_a_key_of_an_index_that_leads_astray_those_who_read_its_neighbour(filled
     assert lost
 
 
-def test_runs_of_a_stream_whose_record_is_damaged_are_not_lost(filled: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["name = name || 'x'", "settings = '{'", "settings = x'c328'", "name = x'c328'"])
+def test_runs_of_a_stream_whose_record_is_damaged_are_not_lost(filled: Path, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "copy.db"
     shutil.copy(filled, copy)
     with sqlite3.connect(copy) as connection:
-        connection.execute("UPDATE streams SET name = name || 'x' WHERE id = 1")
+        connection.execute(f"UPDATE streams SET {damage} WHERE id = 1")
     connection.close()
     with Repository(copy) as repository:
         runs = [run for run in repository.runs() if run.stream_id == 1]
         assert runs
         assert {run.stream_name for run in runs} == {""}
         assert "streams 1" in {found.place for found in repository.check()}
+
+
+@pytest.mark.parametrize("byte", [0, 11])
+def test_runs_of_streams_whose_page_is_damaged_are_not_lost(filled: Path, tmp_path: Path, byte: int) -> None:
+    """Its kind or the place of a record on it: SQLite then refuses even to end the transaction that read it."""
+    with sqlite3.connect(filled) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'streams'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    with Repository(filled) as repository:
+        numbers = [run.id for run in repository.runs()]
+    for bit in range(8):
+        copy, data = tmp_path / f"{bit}.db", bytearray(filled.read_bytes())
+        data[(page - 1) * size + byte] ^= 1 << bit
+        copy.write_bytes(data)
+        with Repository(copy) as repository:
+            assert [run.id for run in repository.runs()] == numbers
+            assert repository.check()
 
 
 def test_an_array_whose_bytes_became_another_type_is_damage(filled: Path, tmp_path: Path) -> None:

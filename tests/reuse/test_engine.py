@@ -201,14 +201,14 @@ def test_the_examples_meet_eliminations_and_both_bodies_agree_on_them():
     mdp = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
     eager_checks = {"exp3-transfer": 3, "tsallis-inf": 2, "regret-balancing": 1, "informed": 1}
     for selector in BOUNDED:
-        n = 1500 if selector in SHARING else 20_000
+        n = 400 if selector in SHARING else 2000
         chosen = {"episodes": n, "bounds": (0, 1), "selector": eager(selector, (0, 1)), "trials": 3}
         chosen |= some_experience(selector, 2)
         for share in (False, True) if selector in SHARING else (False,):
             compiled, plain = both(mdp, [np.array([0]), np.array([1])], 3, share=share, **chosen)
             assert_same(compiled, plain)
             dropped = compiled.eliminated_at[:, 0] > 0
-            assert dropped.any() or selector not in SHARING  # the guard runs it two or three times: too few to tell
+            assert dropped.all()
             assert (compiled.eliminated_at[:, 1] == -1).all()
             for k, ended in enumerate(compiled.selectors):
                 rule = {"elimination": ended.elimination, "delta": 1.0, "check_every": eager_checks[selector]}
@@ -429,7 +429,7 @@ class Jackpot(gym.Env):
 
 @pytest.mark.parametrize("selector", BOUNDED)
 def test_a_violation_in_the_last_episode_leaves_the_eliminations_when_they_were(selector):
-    n = 1500 if selector in SHARING else 20_000
+    n = 300 if selector in SHARING else 2000
     chosen = {
         "episodes": n, "gamma": 0.9, "horizon": 1, "bounds": (0, 1), "on_violation": "widen",
         "selector": eager(selector, (0, 1)), **some_experience(selector, 2),
@@ -440,7 +440,7 @@ def test_a_violation_in_the_last_episode_leaves_the_eliminations_when_they_were(
     assert run.widened.tolist() == [1]
     assert run.returns[0, -1] == 100
     assert np.array_equal(run.returns[:, :-1], calm.returns[:, :-1])
-    assert 0 < calm.eliminated_at[0, 0] < n or selector not in SHARING  # which run it too rarely to tell
+    assert 0 < calm.eliminated_at[0, 0] < n
     assert np.array_equal(run.eliminated_at, calm.eliminated_at)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,7 +76,7 @@ class StoredRun:
     stream_name: str = ""
 
     @classmethod
-    def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float, stream_name: str = "") -> StoredRun:
+    def of(cls, row: rows.Row, arrays: Mapping[str, Array], value_now: float) -> StoredRun:
         """From a row of the table."""
         verify_run(row, arrays)
         settings = row["settings"]
@@ -87,7 +87,6 @@ class StoredRun:
             value_now=value_now,
             returns=arrays["returns"],
             arms=arrays["arms"],
-            stream_name=stream_name,
         )
 
     def __repr__(self) -> str:
@@ -201,21 +200,22 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
         arrays = dict(rows.fetch_arrays(connection, "runs", [row["id"] for row in found]))
         tasks = sorted({row["task_id"] for row in found if row["task_id"] is not None})
         values = {row["id"]: row["value"] for row in rows.fetch(connection, "tasks", tasks)}
-        streams = {number: _name_of(connection, number) for number in {row["stream_id"] for row in found} - {None}}
-        return [
-            StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan), streams.get(row["stream_id"], ""))
-            for row in found
-        ]
+        return [StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
 
-    return database.read(read)
+    found = database.read(read)
+    streams = {run.stream_id for run in found}
+    names = {number: "" if number is None else _name_of(database, number) for number in streams}
+    return [replace(run, stream_name=names[run.stream_id]) for run in found]
 
 
-def _name_of(connection: sa.Connection, stream_id: int) -> str:
-    """The name of a stream; none where its record is damaged: its runs are not."""
+def _name_of(database: Database, stream_id: int) -> str:
+    """The name of a stream; none where its record is damaged: its runs are not.
+
+    It is asked for apart: where a page is damaged, SQLite may refuse even to end the transaction.
+    """
     try:
-        with connection.begin_nested():
-            return str(rows.fetch(connection, "streams", [stream_id])[0]["name"])
-    except (RepositoryError, sa.exc.DBAPIError):
+        return str(database.read(lambda connection: rows.fetch(connection, "streams", [stream_id]))[0]["name"])
+    except RepositoryError:
         return ""
 
 

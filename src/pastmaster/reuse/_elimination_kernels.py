@@ -15,7 +15,8 @@ from pastmaster.reuse import _layout as at
 
 BETS = 12  # the shares of the capital that are bet: 3/4, 3/8, 3/16, ...
 HALVINGS = 20  # of the interval that a lower end is looked for in
-ROUNDING = 2.0**-40  # of the logarithm of the capital, for each payoff: an allowance for the sums' rounding
+ROUNDING = 2.0**-40  # of the logarithm of the capital, for each payoff
+ROUNDED_SUM = 2.0**-52  # times n^2: more than rounding changes a sum of n payoffs; 4 times: n - 2 total + squares
 TINY = 1e-100  # of a mean: bets against less would divide by next to nothing
 
 
@@ -33,30 +34,36 @@ def seen_mean(arms, i):
 
 @inlined
 def may_be_ruled_out(n, total, squares, mean, level):
-    """Whether the capital against this mean may have reached exp(level): it is at most exp(gap^2 / (2 squares))."""
+    """Whether ``log_capital`` may reach ``level``: it is at most the divergence n KL of two values, and KL <= chi^2."""
     gap = total - n * mean
-    return gap > 0.0 and gap * gap >= 2.0 * level * (squares - mean * (2.0 * total - n * mean))
+    return gap > 0.0 and gap * gap * total >= level * n * mean * (squares - mean * total)
 
 
 @kernel
 def log_capital(n, total, squares, mean):
-    """The logarithm of what a bettor has who says that the expectation of n payoffs is larger than ``mean`` > 0.
+    """The logarithm of what a bettor has, at least, who says that n payoffs are worth more than 0 < ``mean`` < 1 each.
 
-    The payoffs x are given by their sum and the sum of their squares. A bettor who risks the share s of the capital
-    multiplies it by 1 + y, y = (s / mean) (x - mean) >= -s. As (ln(1 + y) - y) / y^2 rises in y,
+    The payoffs x in [0, 1] are given by their sum and the sum of their squares. A bettor who risks the share s of the
+    capital multiplies it by f(x) = 1 + (s / mean) (x - mean) >= 1 - s. With a = squares / total, let q be the quadratic
+    that meets ln f at 0 and touches it at a. As the third derivative of ln f is positive, ln f(x) - q(x) is x (x - a)^2
+    times something positive; so the sum of q, which the sums tell, is what the logarithm of the capital is at least:
 
-        ln(1 + y) >= y - r y^2,    r = -(s + ln(1 - s)) / s^2,
+        w ln f(a) + (n - w) ln(1 - s),    w = total^2 / squares.
 
-    so sums alone tell what the capital is at least. Of the first capital, 1, the part 1 / (k + 1)^2, divided by the sum
-    of these, is bet with s = 3/4, 3/8, 3/16, ... (k = 0, 1, 2, ...). If the expectation of each payoff given those
-    before is at most ``mean``, the capital is a supermartingale, and reaches exp(level) with a chance of at most
-    exp(-level), ever (Ville).
+    More cannot be said from the sums: w payoffs of a and n - w of 0 have the same ones. Of the first capital, 1, the
+    part 1 / (k + 1)^2, divided by the sum of these, is bet with s = 3/4, 3/8, 3/16, ... (k = 0, 1, 2, ...). If the
+    expectation of each payoff given those before is at most ``mean``, the capital is a supermartingale: it ever reaches
+    exp(level) with a chance of at most exp(-level) (Ville).
     """
-    gap, around = total - n * mean, squares - mean * (2.0 * total - n * mean)
+    total, squares = total - n * n * ROUNDED_SUM, squares + 4.0 * n * n * ROUNDED_SUM
+    if not total > 0.0:
+        return -np.inf
+    value, weight = squares / total, min(n, total * total / squares)
     top, sum_of, parts, share = -np.inf, 0.0, 0.0, 0.75
     for k in range(BETS):
-        slope, part = share / mean, 1.0 / ((k + 1.0) * (k + 1.0))
-        log = slope * gap + (share + math.log(1.0 - share)) / (share * share) * slope * slope * around + math.log(part)
+        part = 1.0 / ((k + 1.0) * (k + 1.0))
+        log = weight * math.log(1.0 + share / mean * (value - mean)) + (n - weight) * math.log(1.0 - share)
+        log += math.log(part)
         if log > top:
             sum_of, top = sum_of * math.exp(top - log) + 1.0, log
         else:
@@ -68,25 +75,12 @@ def log_capital(n, total, squares, mean):
 
 @kernel
 def lower_end(n, total, squares, level, least):
-    """The largest expectation found from ``least`` on that the payoffs rule out as too small; or ``least``.
-
-    The bettor's capital falls in ``mean``. What it is known to be at least does so only where payoffs are not many
-    times as large; so the search begins at a half, a quarter ... of their mean.
-    """
-    left, out, share = total / n, least, 1.0
-    if not left > least:
-        return least
-    for _ in range(6):
-        share *= 0.5
-        out = max(least, share * left, TINY)
-        if log_capital(n, total, squares, out) >= level:
-            break
-        if out == least or share * left < TINY:
-            return least
-    else:
-        return least
+    """The largest expectation found above ``least`` that the payoffs rule out as too small; or ``least``."""
+    left, out = total / n, least
     for _ in range(HALVINGS):
         middle = 0.5 * (out + left)
+        if not max(least, TINY) < middle < left:
+            break
         if log_capital(n, total, squares, middle) >= level:
             out = middle
         else:
@@ -125,15 +119,11 @@ def leading_seen_mean(arms):
 
 @kernel
 def is_below(arms, k, mean, level):
-    """Whether the payoffs of source k rule out that it is worth ``mean`` < 1 or more: or even less than that."""
-    n, total, squares = arms[at.SEEN, k], arms[at.SEEN_TOTAL, k], arms[at.SEEN_SQUARES, k]
-    own, squares = total / n, n - 2.0 * total + squares
-    for quarters in range(4):
-        less = 1.0 - (mean - 0.25 * quarters * (mean - own))
-        possible = own < mean and may_be_ruled_out(n, n - total, squares, less, level)
-        if possible and log_capital(n, n - total, squares, less) >= level:
-            return True
-    return False
+    """Whether the payoffs of source k rule out that it is worth ``mean`` < 1 or more."""
+    n, total = arms[at.SEEN, k], arms[at.SEEN_TOTAL, k]
+    squares = n - 2.0 * total + arms[at.SEEN_SQUARES, k]
+    possible = may_be_ruled_out(n, n - total, squares, 1.0 - mean, level)
+    return possible and log_capital(n, n - total, squares, 1.0 - mean) >= level
 
 
 @kernel
