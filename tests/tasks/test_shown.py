@@ -93,7 +93,7 @@ FROM = r"TabularMDP\.from_gymnasium: "
     ("call", "sentence"),
     [
         (lambda: TabularMDP.from_gymnasium("Nope-v1", gamma=0.9), FROM + "env is 'Nope-v1', must be an env"),
-        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=1), FROM + r"gamma is 1, must be in \[0, 1\)"),
+        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=1, horizon=None), FROM + r"gamma is 1, must be in \[0, 1\)"),
         (lambda: TabularMDP.from_gymnasium(LAKE, gamma=0.9, horizon=1.5), FROM + "horizon is 1.5, must be"),
         (lambda: TabularMDP.from_gymnasium("CartPole-v1", gamma=0.9), FROM + ".* has no transition table P"),
         (lambda: TabularMDP([[0]], [[0.0]], gamma=0.9, name=None), "TabularMDP: name is None, must be a text"),

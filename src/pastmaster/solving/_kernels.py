@@ -132,6 +132,8 @@ def chain_value(reward, next_state, weight, gamma, value):
 @kernel
 def sweeps_to_rounding(gamma):
     """How many sweeps shrink an error by the factor EPS, at the slowest; beyond 2^50 nobody waits for them."""
+    if gamma == 1.0:
+        return 1 + 2**50
     return 1 if gamma == 0.0 else 1 + int(min(np.log(EPS) / np.log(gamma), 2.0**50))
 
 
@@ -222,3 +224,27 @@ def settle(reward, next_state, weight, gamma, value):
             value[s] = v
         if change <= 2.0 * EPS * scale:
             break
+
+
+@kernel
+def capped_value(reward, next_state, weight, horizon):
+    """V of every state of a chain whose episodes last at most ``horizon`` steps.
+
+    Outcome by outcome, the first two together, so that the inner loop has no branch. Two steps alike end it early.
+    """
+    size, n_outcomes = next_state.shape
+    target, chance = np.zeros((max(2, n_outcomes), size), np.int32), np.zeros((max(2, n_outcomes), size))
+    for i in range(size):  # a loop compiles in a tenth of the time of an assignment of slices
+        for k in range(n_outcomes):
+            target[k, i], chance[k, i] = next_state[i, k], weight[i, k]
+    value, following = np.zeros(size), np.zeros(size)
+    for h in range(horizon):
+        value, following = following, value
+        for i in range(size):
+            value[i] = reward[i] + chance[0, i] * following[target[0, i]] + chance[1, i] * following[target[1, i]]
+        for k in range(2, n_outcomes):
+            for i in range(size):
+                value[i] += chance[k, i] * following[target[k, i]]
+        if h % 16 == 0 and np.abs(value - following).max() == 0.0:
+            break
+    return value

@@ -10,6 +10,11 @@ V*(s) = max_a [ R(s, a) + gamma * sum_s' P(s' | s, a) V*(s') ], without the step
 3. *The canonical policy*: in every state the lowest action within ``tie`` of the best, evaluated again. For gamma near
    1 this step, and a last round of policy iteration, are done in twice the precision (``_iteration_kernels``).
 
+Without a discount (gamma = 1) a task has a horizon, and its best policy depends on the step. The stationary policy that
+stands for it is the best one at gamma = NEAR_ONE; among actions that are equally good there, the one that is worth more
+without a discount comes first, then the lowest. Its value is exact: the expected sum of rewards over the horizon, by
+backward induction.
+
 The certificate: for any V, |V - V*| <= |T V - V| / (1 - gamma), and |V - V^policy| likewise with the policy's own
 backup. Two terms are added: the loss of the canonical policy in step 3, which is measured, and a bound on rounding.
 """
@@ -22,20 +27,22 @@ from typing import TYPE_CHECKING
 import gymnasium as gym
 import numpy as np
 
-from pastmaster.arrays import FloatArray, IntArray, sealed
+from pastmaster.arrays import BoolArray, FloatArray, IntArray, sealed
 from pastmaster.checks import as_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import TablePolicy
 from pastmaster.shield import unwrapped
-from pastmaster.solving import _iteration_kernels as kernels
+from pastmaster.solving import _iteration_kernels as kernels, _kernels
 from pastmaster.tables import frame, html_table, one_line, shown
 from pastmaster.tasks.gym_task import GymTask
-from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.tasks.tabular import Model, TabularMDP
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ITERATIONS = 10**6
+NEAR_ONE = 1.0 - 1e-3
+"""The discount whose best policy stands for that of a task without a discount."""
 SHOWN = 20  # states in a notebook
 
 
@@ -43,7 +50,8 @@ SHOWN = 20  # states in a notebook
 class Solution(TablePolicy):
     """The canonical optimal policy of a task and its value, without the step cap: ``evaluate`` respects ``horizon``.
 
-    It is a policy: pass it wherever one is wanted.
+    It is a policy: pass it wherever one is wanted. Without a discount (gamma = 1), value and certificate are about this
+    policy over the horizon: one that depends on the step may earn more.
 
     Attributes
     ----------
@@ -99,10 +107,13 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
     they are summed from: so scaling the rewards changes nothing. Where rounding would blur that (gamma near 1), values
     are computed in twice the precision.
 
+    With gamma = 1 the policy is that of gamma = 0.999; actions equally good there are told apart by their value without
+    a discount. ``value`` is then that of the policy over the horizon, exact but for rounding.
+
     Parameters
     ----------
     task : TabularMDP
-        Its horizon is not used.
+        Its horizon is not used, unless gamma is 1.
     tol : float
         Above 0 and below 1.
 
@@ -130,13 +141,48 @@ def solve(task: TabularMDP, *, tol: float = 1e-9) -> Solution:
         raise InvalidInputError(f"solve: task is a {type(task).__name__}, must be a TabularMDP{remedy}")
     if not 0 < as_number(tol) < 1:
         raise InvalidInputError(f"solve: tol is {shown(tol)}, must be a positive number below 1")
-    largest = task.largest_reward()
+    find = _without_discount if task.gamma == 1.0 else _discounted
     try:
-        value, policy, iterations, error = kernels.solve_model(
-            *task.model(), largest, task.gamma, float(tol), MAX_ITERATIONS
-        )
+        value, policy, iterations, error, converged = find(task, task.model(), float(tol))
     except SystemError as wrapped:
         raise unwrapped(wrapped) from None
     start_value = float(task.start_probability @ value[task.start_states])
-    converged = bool(error <= tol * max(float(np.abs(value).max()), largest))
     return Solution(sealed(value), sealed(policy), start_value, converged, iterations, error)
+
+
+_Found = tuple[FloatArray, IntArray, int, float, bool]
+"""Value, policy, iterations, error bound, and whether it is small enough."""
+
+
+def _discounted(task: TabularMDP, model: Model, tol: float, gamma: float | None = None) -> _Found:
+    largest = task.largest_reward()
+    discount = task.gamma if gamma is None else gamma
+    value, policy, iterations, error = kernels.solve_model(*model, largest, discount, tol, MAX_ITERATIONS)
+    converged = bool(error <= tol * max(float(np.abs(value).max()), largest))
+    return value, policy, iterations, error, converged
+
+
+def _without_discount(task: TabularMDP, model: Model, tol: float) -> _Found:
+    """The policy of NEAR_ONE, its ties decided by value over the horizon."""
+    near = Model.of(model.reward, model.next_state, NEAR_ONE * model.weight)
+    rough, policy, iterations, _, converged = _discounted(task, near, tol, NEAR_ONE)
+    steps = task.horizon or 1
+    chain = _kernels.chain_of(*model, policy)
+    value = _kernels.capped_value(*chain, steps)
+    tie = max(0.5 * tol * (1.0 - NEAR_ONE), 16.0 * _kernels.EPS / (1.0 - NEAR_ONE))
+    tied = _near_best(near, rough, tie, np.full(model.reward.shape, True))
+    chosen = _near_best(model, _kernels.capped_value(*chain, steps - 1), tie, tied).argmax(axis=1).astype(np.int32)
+    by_value = _kernels.capped_value(*_kernels.chain_of(*model, chosen), steps)
+    error = steps * (model.next_state.shape[2] + 2) * _kernels.EPS * steps * task.largest_reward()
+    if (by_value >= value - error).all():
+        value, policy = by_value, chosen
+    return value, policy, iterations, error, converged
+
+
+def _near_best(model: Model, value: FloatArray, tie: float, among: BoolArray) -> BoolArray:
+    """Which actions [S, A] of those in ``among`` are within ``tie`` of the best of them under a value."""
+    following = model.weight * value[model.next_state]
+    q = np.where(among, model.reward + following.sum(axis=2), -np.inf)
+    size = np.abs(model.reward) + np.abs(following).sum(axis=2)
+    found: BoolArray = q >= q.max(axis=1, keepdims=True) - tie * size.max(axis=1, keepdims=True)
+    return found

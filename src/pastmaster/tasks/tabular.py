@@ -6,7 +6,8 @@ K possible outcomes; outcome k happens with ``probability[s, a, k]``, pays ``rew
 whatever ``next_state`` says. A deterministic task (one outcome) stores [S, A] arrays and no probabilities.
 
 ``horizon`` caps an episode's number of steps. Evaluation, return bounds and simulation honour it; ``solve`` is about
-the discounted task without it, whose best policy does not depend on the step.
+the discounted task without it, whose best policy does not depend on the step. Without a discount (gamma = 1) the
+horizon is what makes values finite, so it must be given.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class TabularMDP:
     reward : array of float, of the same shape
         What each outcome pays.
     gamma : float
-        The discount, in [0, 1).
+        The discount, in [0, 1); or 1, which needs a ``horizon``.
     probability : array of float, of the same shape, optional
         The probability of each outcome; needed where an action has several.
     terminated : array of bool, of the same shape, optional
@@ -118,13 +119,15 @@ class TabularMDP:
         params: Mapping[str, Any] | None = None,
     ) -> None:
         outcomes = checked_outcomes(next_state, reward, probability, terminated)
-        if not 0 <= as_number(gamma) < 1:
-            raise refused(f"gamma is {shown(gamma)}, must be in [0, 1)")
+        if not (0 <= as_number(gamma) < 1 or (as_number(gamma) == 1 and horizon is not None)):
+            raise refused(f"gamma is {shown(gamma)}, must be in [0, 1), or 1 with a horizon")
         gamma = float(gamma)
         if horizon is not None and not (is_whole(horizon) and 1 <= int(horizon) < 2**31):
             raise refused(f"horizon is {shown(horizon)}, must be a positive number of steps or None, below 2^31")
-        if np.abs(outcomes["reward"]).max() > 1e300 * (1 - gamma):
-            raise refused(f"reward holds {np.abs(outcomes['reward']).max():g}, must be below 1e300 (1 - gamma) in size")
+        largest, per_step = np.abs(outcomes["reward"]).max(), 1 - gamma if gamma < 1 else 1 / int(horizon or 1)
+        if largest > 1e300 * per_step:
+            limit = "(1 - gamma)" if gamma < 1 else "/ horizon"
+            raise refused(f"reward holds {largest:g}, must be below 1e300 {limit} in size")
         name = text("TabularMDP", "name", name)
         _fill(
             self,
@@ -197,7 +200,7 @@ class TabularMDP:
         env : gymnasium.Env or str
             The environment, or its id, without a module. The start is its ``initial_state_distrib``, or state 0.
         gamma : float
-            The discount, in [0, 1).
+            The discount, in [0, 1); or 1 with a horizon.
         horizon : int, None or "env"
             The most steps of an episode; "env" is the environment's own step limit.
         name : str, optional

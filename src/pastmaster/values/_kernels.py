@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pastmaster.compiled import kernel
-from pastmaster.solving._kernels import chain_value, sweeps_to_rounding
+from pastmaster.solving._kernels import capped_value, chain_value, sweeps_to_rounding
 
 
 @kernel
@@ -177,30 +177,6 @@ def states_met(next_state, weight, starts):
     shape = (n_states, 1, next_state.shape[1] * next_state.shape[2])
     reach(next_state.reshape(shape), weight.reshape(shape), starts, policy, local, states, stack, tried)
     return local >= 0
-
-
-@kernel
-def capped_value(reward, next_state, weight, horizon):
-    """V of every state of a chain whose episodes last at most ``horizon`` steps.
-
-    Outcome by outcome, the first two together, so that the inner loop has no branch. Two steps alike end it early.
-    """
-    size, n_outcomes = next_state.shape
-    target, chance = np.zeros((max(2, n_outcomes), size), np.int32), np.zeros((max(2, n_outcomes), size))
-    for i in range(size):  # a loop compiles in a tenth of the time of an assignment of slices
-        for k in range(n_outcomes):
-            target[k, i], chance[k, i] = next_state[i, k], weight[i, k]
-    value, following = np.zeros(size), np.zeros(size)
-    for h in range(horizon):
-        value, following = following, value
-        for i in range(size):
-            value[i] = reward[i] + chance[0, i] * following[target[0, i]] + chance[1, i] * following[target[1, i]]
-        for k in range(2, n_outcomes):
-            for i in range(size):
-                value[i] += chance[k, i] * following[target[k, i]]
-        if h % 16 == 0 and np.abs(value - following).max() == 0.0:
-            break
-    return value
 
 
 @kernel

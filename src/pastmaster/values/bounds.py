@@ -181,6 +181,8 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     from scipy import sparse
 
     check_alike([one, other], "model_difference")
+    if one.gamma == 1.0:
+        raise InvalidInputError("model_difference: gamma is 1, must be below 1 for the paper's distance of two models")
     if one.horizon != other.horizon:
         raise InvalidInputError(
             f"model_difference: the horizons are {one.horizon} and {other.horizon}, must be equal: values depend on it"
@@ -274,6 +276,6 @@ def _return_rounding(task: TabularMDP, largest: float) -> float:
     The n-th term is off by (n + 2) EPS of itself, since gamma^n is a product; each of the steps that still move the
     sum rounds it once more. After ln(EPS) / ln(gamma) steps terms vanish below the rounding of the sum.
     """
-    rate = 1.0 / (1.0 - task.gamma)
+    rate = float(task.horizon or 1) if task.gamma == 1.0 else 1.0 / (1.0 - task.gamma)
     steps = 40.0 * rate if task.horizon is None else min(40.0 * rate, task.horizon)
     return largest * rate * (steps + rate + 4.0) * solving_kernels.EPS

@@ -12,11 +12,12 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.convert import as_table
 from pastmaster.solving import _kernels as solving_kernels
 from pastmaster.tasks.tabular import Model, TabularMDP
-from pastmaster.values import _kernels as kernels
 
 
 def evaluate(task: TabularMDP, policy: Any) -> FloatArray:
     """V^pi [S]: the exact value of a policy in every state, over ``task.horizon`` steps or for ever.
+
+    With gamma = 1 it is the expected sum of rewards over the horizon, by backward induction.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def evaluate(task: TabularMDP, policy: Any) -> FloatArray:
     model, actions = under_policy(task.model(), table)
     chain = solving_kernels.chain_of(*model, actions)
     if task.horizon is not None:
-        return np.asarray(kernels.capped_value(*chain, task.horizon))
+        return np.asarray(solving_kernels.capped_value(*chain, task.horizon))
     value = np.zeros(task.n_states)
     solving_kernels.chain_value(*chain, task.gamma, value)
     return value
