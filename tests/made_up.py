@@ -23,8 +23,8 @@ def write_reproduction(
     n_figures: int = 2,
     n_tasks: int = 12,
     n_points: int = 30,
-    n_claims: int = 3,
-    n_checks: int = 2,
+    n_sentences: int = 3,
+    n_cases: int = 2,
     seeds: Sequence[int] = (0, 1, 2),
     quick: bool = False,
     name: str = "task",
@@ -32,53 +32,66 @@ def write_reproduction(
     """The whole folder; ``name`` begins the names of all tasks."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "claims.json").write_text(json.dumps(claims(n_claims, n_checks, seeds, quick), indent=1))
+    (folder / "sentences.json").write_text(json.dumps(sentences(n_sentences, n_cases, seeds, quick), indent=1))
     (folder / "summary.png").write_bytes(b"not read")
-    for seed in seeds:
-        for experiment in experiments:
-            place = folder / f"seed-{seed}" / experiment
-            place.mkdir(parents=True)
-            (place / "other-table.csv").write_text("what,ever\n1")
-            for i in range(n_figures):
-                write_curves(place / f"curves-goal-{i}.csv", f"Goal {i} of seed {seed}", n_points, rng)
-                cells, names = write_map(place / f"map-family-{i}.csv", f"Family {i}", n_tasks, name, rng)
-                write_matrix(place / f"distance-family-{i}.csv", f"Policy distance, family {i}", cells, rng)
-                write_shares(place / f"shares-goal-{i}.csv", f"Goal {i} of seed {seed}", n_points, names, rng)
+    for experiment in experiments:
+        place = folder / "figures" / experiment
+        place.mkdir(parents=True)
+        (place / "other-table.csv").write_text("what,ever\n1")
+        write(place / "table-rewards.csv", f"Rewards of {experiment}", [("way", "96/2"), ("reuse", "12.5 (11 .. 14)")])
+        for i in range(n_figures):
+            write_curves(place / f"curves-goal-{i}.csv", f"Goal {i}", n_points, rng)
+            cells, names = write_map(place / f"map-family-{i}.csv", f"Family {i}", n_tasks, name, rng)
+            write_matrix(place / f"distance-family-{i}.csv", f"Policy distance, family {i}", cells, rng)
+            write_shares(place / f"shares-goal-{i}.csv", f"Goal {i}", n_points, names, rng)
     return folder
 
 
-def claims(n_claims: int, n_checks: int, seeds: Sequence[int], quick: bool) -> dict[str, object]:
-    """The content of claims.json; the last claim failed if there are several."""
+READINGS = ("printed", "undiscounted")
+VERDICTS = ("holds", "in part", "not shown", "contrary")
 
-    def claim(i: int) -> dict[str, object]:
-        fails = i == n_claims - 1 and n_claims > 1
-        check = {
-            "name": f"gain, {96 + i} previous tasks, 2 targets", "value": 12.345 + i, "low": 11.0, "high": 13.9,
-            "unit": "points of score", "wanted": "> 0", "held": not fails,
+
+def sentences(n_sentences: int, n_cases: int, seeds: Sequence[int], quick: bool) -> dict[str, object]:
+    """The content of sentences.json: the first sentence is of no reading, the last is contrary."""
+
+    def case(i: int, verdict: str) -> dict[str, object]:
+        mean = -12.4 - i if verdict == "contrary" else 12.4 + i
+        figure = {
+            "mean": mean, "low": mean - 1.5, "high": mean + 1.5, "bootstrap_low": mean - 1.4,
+            "bootstrap_high": mean + 1.4, "values": [mean] * len(seeds),
         }  # fmt: skip
-        bare = check | {"name": "cells found", "low": None, "high": None, "unit": "cells", "wanted": "", "held": None}
+        wanted = "> 0" if i % 2 == 0 else ""
         return {
-            "id": f"claim-{i}",
-            "sentence": f"Sentence {i}: with the policies kept by the search, reuse earns more than learning from "
-            "scratch from the first episodes on, and never much less in the long run.",
-            "experiment": "coloured-grid",
-            "held": [not fails] + [not fails or j % 2 == 0 for j in range(len(seeds) - 1)],
-            "reproduced": not fails,
-            "reason": "the paper does not say how the learner was set, and ours learns faster" if fails else "",
-            "checks": ([check, bare] * n_checks)[:n_checks],
-            "checks_held": ([0 if fails else len(seeds), None] * n_checks)[:n_checks],
-            "values": [[12.5] * len(seeds)] * n_checks,
-        }
+            "name": f"{96 + i}-2", "what": "", "unit": "reward an episode", "wanted": wanted, "figure": figure,
+            "verdict": ("not judged" if quick else verdict) if wanted else "",
+        }  # fmt: skip
 
+    judged: list[dict[str, object]] = []
+    for i in range(n_sentences):
+        verdict = "contrary" if i == n_sentences - 1 and n_sentences > 1 else VERDICTS[i % 3]
+        for reading in READINGS if i else ("",):
+            cases = [case(j, verdict) for j in range(n_cases)]
+            told = "not judged" if quick else verdict
+            judged.append({"id": i + 1, "reading": reading, "verdict": told, "cases": cases})
     return {
-        "schema": 1,
+        "schema": 2,
         "mode": "quick" if quick else "full",
         "seeds": list(seeds),
         "machine": "2 cores, 4 GB, Linux",
         "version": "0.1.0",
+        "readings": {name: {"name": name, "gamma": 0.9, "sequences": {}} for name in READINGS},
         "experiments": {"coloured-grid": "Coloured grid", "windy-corridor": "Windy corridor: clusters"},
-        "claims": [claim(i) for i in range(n_claims)],
-    }
+        "findings": ["windy-corridor"],
+        "sentences": [
+            {
+                "id": i + 1, "lines": str(900 + i), "experiment": "coloured-grid",
+                "words": f"Sentence {i + 1}: with the policies kept by the search, reuse earns more than learning from "
+                "scratch from the first episodes on, and never much less in the long run.",
+            }
+            for i in range(n_sentences)
+        ],
+        "judged": judged,
+    }  # fmt: skip
 
 
 def write(path: Path, title: str, rows: Iterable[Sequence[object]]) -> None:

@@ -439,13 +439,13 @@ def _open(folder: Path, name: str, content: bytes) -> None:
 
 def _reproduction(folder: Path) -> dict[str, bytes]:
     out = write_reproduction(
-        folder / "out", experiments=("coloured-grid",), n_figures=1, n_tasks=4, n_points=3, n_claims=2, seeds=(0,)
+        folder / "out", experiments=("coloured-grid",), n_figures=1, n_tasks=4, n_points=3, n_sentences=2, seeds=(0,)
     )
-    (out / "seed-0/coloured-grid/gains.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    (out / "figures/coloured-grid/gains.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
     files = [
-        out / "claims.json",
-        *(out / "seed-0/coloured-grid").glob("*-*.csv"),
-        out / "seed-0/coloured-grid/gains.png",
+        out / "sentences.json",
+        *(out / "figures/coloured-grid").glob("*-*.csv"),
+        out / "figures/coloured-grid/gains.png",
     ]
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from made_up import HOSTILE, LABELS, write_reproduction
+from made_up import HOSTILE, LABELS, write_curves, write_reproduction
 
 import pastmaster.report.payload
 from pastmaster import ContinualTransfer, Repository, TabularMDP
@@ -116,27 +116,35 @@ def decoded(packed: str, dtype: str = "<f4") -> np.ndarray:
 # A reproduction
 
 
-def test_a_folder_becomes_a_page_of_its_lowest_seed(tmp_path):
+def test_a_folder_becomes_a_page_of_sentences_figures_and_findings(tmp_path):
     folder = write_reproduction(tmp_path / "out", seeds=(3, 11, 20))
-    (folder / "seed-3" / "reward-summary").mkdir()
-    (folder / "seed-3" / "useless").mkdir()
-    (folder / "seed-3" / "reward-summary" / "all-rewards.png").write_bytes(PNG + b"rest")
+    (folder / "figures" / "reward-summary").mkdir()
+    (folder / "figures" / "useless").mkdir()
+    (folder / "figures" / "reward-summary" / "all-rewards.png").write_bytes(PNG + b"rest")
+    (folder / "figures" / "reward-summary" / "learning-curves.png").write_bytes(PNG + b"drawn by the page itself")
     page = read_page(folder)
     assert [section.heading for section in page.sections] == [
-        "Claims", "Coloured grid", "Windy corridor: clusters", "Reward summary",
+        "Sentences", "Coloured grid", "Our findings: Windy corridor: clusters", "Reward summary",
     ]  # fmt: skip
-    assert page.notes[0] == Prose("The figures show seed 3, the first of the run.")
-    assert page.notes[1].text.startswith("A score is the percent of optimal, counted from the worst possible return")
+    caveat = "3 of the 20 draws on which sentences are judged: verdicts may change."
+    assert page.notes[0] == Prose(caveat, aside=True)
+    assert "47 readings were tried" in page.notes[1].text
+    rows = [("gamma", "0.9", "0.9"), ("sequences", "{}", "{}")]
+    assert page.sections[0].parts[0] == Table("How the paper is read", ("", "printed", "undiscounted"), rows)
+    table = Table("Rewards of coloured-grid", ["way", "96/2"], [("reuse", "12.5 (11 .. 14)")])
+    assert page.sections[1].parts[0] == table
     assert page.sections[-1].parts == [Picture("Reward summary: all rewards", PNG + b"rest")]
     assert [gallery.heading for gallery in galleries(page)[:4]] == [
         "Learning curves", "Maps of the tasks", "Distances", "Who ran the episodes",
     ]  # fmt: skip
-    assert [figure.title for figure in figures(page, Curves)[:2]] == ["Goal 0 of seed 3", "Goal 1 of seed 3"]
-    assert dict(page.facts)["Result"] == "2 of 3 claims held"
+    assert [figure.title for figure in figures(page, Curves)[:2]] == ["Goal 0", "Goal 1"]
+    assert dict(page.facts)["Result"] == (
+        "3 sentences; printed: 1 holds, 1 in part, 1 contrary; undiscounted: 1 holds, 1 in part, 1 contrary"
+    )
 
 
 def test_a_picture_is_in_the_page_and_what_is_none_is_refused(folder, tmp_path, monkeypatch):
-    place = folder / "seed-0" / "gains"
+    place = folder / "figures" / "gains"
     place.mkdir()
     (place / "gains.png").write_bytes(PNG + b"rest")
     page = write_report(folder, tmp_path / "page.html").read_text()
@@ -151,7 +159,7 @@ def test_a_picture_is_in_the_page_and_what_is_none_is_refused(folder, tmp_path, 
 
 
 def test_curves_are_those_of_the_file(folder):
-    (folder / "seed-0/coloured-grid/curves-goal-0.csv").write_text(
+    (folder / "figures/coloured-grid/curves-goal-0.csv").write_text(
         f'# title: A, "quoted" title\n{HEAD}\n"b, or c",1,2.5,0.5\n"b, or c",3,4,0\noptimal policy,1,9,0\n'
     )
     figure = figures(read_page(folder), Curves)[0]
@@ -163,15 +171,15 @@ def test_curves_are_those_of_the_file(folder):
 
 @pytest.mark.parametrize("first", ["", "# something else\n", "# title:  \n"])
 def test_a_figure_without_a_title_goes_by_its_file(folder, first):
-    path = folder / "seed-0/coloured-grid/curves-two-targets.csv"
+    path = folder / "figures/coloured-grid/curves-two-targets.csv"
     path.write_text(f"{first}label,episode,mean,deviation\na,1,2,0\n")
     assert "two targets" in [figure.title for figure in figures(read_page(folder), Curves)]
 
 
 def test_a_map_and_its_distances_are_those_of_the_files(folder):
-    path = folder / "seed-0/coloured-grid/map-family-0.csv"
+    path = folder / "figures/coloured-grid/map-family-0.csv"
     path.write_text("task,name,cell,representative,speed,mass\n0,a,0,0,1,2\n1,b,0,0,3,4\n2,c,1,2,5,6\n")
-    (folder / "seed-0/coloured-grid/distance-family-0.csv").write_text("0,1,2\n1,0,3\n2,3,0\n")
+    (folder / "figures/coloured-grid/distance-family-0.csv").write_text("0,1,2\n1,0,3\n2,3,0\n")
     page = read_page(folder)
     found, beside = figures(page, TaskMap)[0], figures(page, Distances)[0]
     assert (found.tasks.names, found.axes) == (["a", "b", "c"], ("speed", "mass"))
@@ -201,32 +209,33 @@ def test_long_lines_are_thinned_to_what_a_screen_shows():
     assert np.ptp(np.diff(kept)) <= 1
 
 
-def test_claims_are_told_in_words(folder, tmp_path):
+def test_sentences_are_told_in_words_with_a_small_plot_each(folder, tmp_path):
     page = written(folder, tmp_path)
     text = " ".join(page.text.split())
-    assert "held on 3 of 3 seeds" in text
-    assert "failed: held on 1 of 3 seeds" in text
-    assert "Failed with seeds 0, 2." in text
-    assert "Why, we think: the paper does not say how the learner was set" in text
-    assert "11 to 13.9" in text
-    assert "Measurements with seed 0: 1 of 1 check held, 1 more measured" in text
-    assert page.pieces.count("yes (3 of 3 seeds)") == 2
-    assert page.pieces.count("no (0 of 3 seeds)") == 1
-    assert page.pieces.count("not judged") == 3
+    assert "holds" in text
+    assert "96-2: 12.4 (10.9 .. 13.9) reward an episode" in text
+    assert "96-2: -12.4 (-13.9 .. -10.9) reward an episode" in text
+    assert "11 .. 13.8" in text  # the bootstrap beside it
+    assert page.pieces.count("holds") == 1  # in the table of figures; in the cells the mark goes before
+    assert page.pieces.count("contrary") == 2
+    assert page.pieces.count("printed: ") == page.pieces.count("undiscounted: ") == 2  # on a phone
     assert page.tags().count("details") == 3
+    plots = [given for tag, given in page.elements if tag == "svg" and given.get("class") == "small"]
+    assert len(plots) == 5  # one where no reading matters, else one for each
+    assert all(given["role"] == "img" and "around what is claimed" in given["aria-label"] for given in plots)
     assert 'class="quick"' not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_quick_run_says_so_at_every_claim(tmp_path):
+def test_a_quick_run_says_so_at_every_sentence(tmp_path):
     page = written(write_reproduction(tmp_path / "out", quick=True), tmp_path)
-    assert sum(given.get("class") == "quick" for _, given in page.elements) == 3
+    assert sum(given.get("class") == "quick" for _, given in page.elements) == 5
     assert "This was a quick run" in page.text
 
 
-def test_a_folder_with_claims_alone_says_that_there_are_no_figures(tmp_path):
+def test_a_folder_with_sentences_alone_says_that_there_are_no_figures(tmp_path):
     page = written(write_reproduction(tmp_path / "out", experiments=(), seeds=(0,)), tmp_path)
     assert page.data() == []
-    (tmp_path / "out/seed-0").mkdir()
+    (tmp_path / "out/figures").mkdir()
     page = written(tmp_path / "out", tmp_path)
     assert "There are no figures" in page.text
     assert page.tags().count("script") == 2  # neither figures nor plotly
@@ -236,7 +245,7 @@ def test_a_folder_with_claims_alone_says_that_there_are_no_figures(tmp_path):
 
 
 def damage(folder: Path, name: str, old: str, new: str) -> None:
-    path = folder / "seed-0/coloured-grid" / name
+    path = folder / "figures/coloured-grid" / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
@@ -266,7 +275,7 @@ FILES = [
 
 @pytest.mark.parametrize(("kind", "content", "sentence"), FILES)
 def test_a_damaged_chart_is_refused_by_its_file(folder, tmp_path, kind, content, sentence):
-    path = folder / f"seed-0/coloured-grid/{kind}-odd.csv"
+    path = folder / f"figures/coloured-grid/{kind}-odd.csv"
     path.write_text(content)
     with pytest.raises(DamagedError, match=re.escape(f"{path}{sentence}")):
         write_report(folder, tmp_path / "report.html")
@@ -274,7 +283,7 @@ def test_a_damaged_chart_is_refused_by_its_file(folder, tmp_path, kind, content,
 
 
 def test_bytes_that_are_no_text_and_distances_of_another_size_are_refused(folder):
-    path = folder / "seed-0/coloured-grid/distance-family-1.csv"
+    path = folder / "figures/coloured-grid/distance-family-1.csv"
     whole = path.read_text()
     path.write_text("0\n")
     with pytest.raises(DamagedError, match=r"distance-family-1.csv: has 1 rows, must have one for each task"):
@@ -288,60 +297,56 @@ def test_bytes_that_are_no_text_and_distances_of_another_size_are_refused(folder
 
 
 def test_a_huge_file_is_not_read(folder):
-    path = folder / "seed-0/coloured-grid/curves-goal-0.csv"
+    path = folder / "figures/coloured-grid/curves-goal-0.csv"
     os.truncate(path, 2**27)
     with pytest.raises(DamagedError, match=r"curves-goal-0.csv has 134,217,728 bytes, must have at most"):
         read_page(folder)
 
 
 OTHER = "is not as `pastmaster reproduce` writes it"
+CASE = ("judged", 0, "cases", 0)
 CHANGES = [
-    (("schema",), 2, ": schema is 2, must be 1: written by another pastmaster"),
+    (("schema",), 1, ": schema is 1, must be 2: written by another pastmaster"),
     (("mode",), "some", f" {OTHER}: ValueError"),
     (("seeds",), [], f" {OTHER}: ValueError"),
-    (("claims",), 7, f" {OTHER}: TypeError"),
-    (("claims", 0), 5, f" {OTHER}: TypeError"),
-    (("claims", 0, "held"), [True], f" {OTHER}: ValueError\\('claim-0 has 1 results for 3 seeds'"),
-    (("claims", 0, "checks", 1, "value"), "x", f" {OTHER}: TypeError"),
-    (("claims", 0, "checks", 1, "value"), float("nan"), f" {OTHER}: ValueError"),
+    (("judged",), 7, f" {OTHER}: TypeError"),
+    (("judged", 0), 5, f" {OTHER}: TypeError"),
+    ((*CASE, "figure", "values"), [1.0], f" {OTHER}: ValueError\\('a figure has 1 values for 3 seeds"),
+    ((*CASE, "figure", "mean"), "x", f" {OTHER}: ValueError"),
+    ((*CASE, "figure", "mean"), float("nan"), f" {OTHER}: ValueError"),
+    ((*CASE, "figure", "low"), None, f" {OTHER}: ValueError\\('an interval has one end"),
+    ((*CASE, "wanted"), "> much", f" {OTHER}: ValueError"),
+    ((*CASE, "wanted"), "like 0", f" {OTHER}: KeyError"),
+    (("judged", 1, "reading"), "mine", f" {OTHER}: ValueError"),
+    (("judged", 0, "verdict"), "perhaps", f" {OTHER}: ValueError"),
     (("seeds",), [0, 1, 10**400], f" {OTHER}: InvalidInputError"),
-    (("claims", 0, "checks", 1, "high"), 10**400, f" {OTHER}: OverflowError"),
-    (("claims", 0, "checks_held"), [1], f" {OTHER}: ValueError"),
+    ((*CASE, "figure", "high"), 10**400, f" {OTHER}: OverflowError"),
     (("experiments",), [], f" {OTHER}: AttributeError"),
 ]
 
 
 @pytest.mark.parametrize(("place", "value", "sentence"), CHANGES)
-def test_claims_that_are_not_ours_are_refused_in_a_sentence(folder, place, value, sentence):
-    path = folder / "claims.json"
+def test_sentences_that_are_not_ours_are_refused_in_a_sentence(folder, place, value, sentence):
+    path = folder / "sentences.json"
     content = json.loads(path.read_text())
     inner = content
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
     path.write_text(json.dumps(content))
-    with pytest.raises(PastmasterError, match=f"claims.json{sentence}"):
+    with pytest.raises(PastmasterError, match=f"sentences.json{sentence}"):
         read_page(folder)
-
-
-def test_a_check_that_measured_nothing_says_so(folder, tmp_path):
-    path = folder / "claims.json"
-    content = json.loads(path.read_text())
-    content["claims"][0]["checks"][1]["value"] = None
-    path.write_text(json.dumps(content))
-    assert "<td>cells found</td><td>not judged</td>" in write_report(folder, tmp_path / "page.html").read_text()
-    assert read_page(folder).sections[0].parts[0].claims[0].checks[1].value is None
 
 
 def test_a_missing_field_and_broken_json_are_refused(folder):
-    path = folder / "claims.json"
+    path = folder / "sentences.json"
     content = json.loads(path.read_text())
-    del content["claims"][1]["id"]
+    del content["judged"][1]["id"]
     path.write_text(json.dumps(content))
-    with pytest.raises(DamagedError, match=rf"claims.json {OTHER}: KeyError\('id'\)"):
+    with pytest.raises(DamagedError, match=rf"sentences.json {OTHER}: KeyError\('id'\)"):
         read_page(folder)
     path.write_text('{"schema": 1,\n oops}')
-    with pytest.raises(DamagedError, match=r"claims.json is not JSON: .* \(line 2\)"):
+    with pytest.raises(DamagedError, match=r"sentences.json is not JSON: .* \(line 2\)"):
         read_page(folder)
 
 
@@ -350,17 +355,17 @@ def test_a_missing_field_and_broken_json_are_refused(folder):
 
 def test_nothing_from_the_data_becomes_markup(tmp_path):
     folder = write_reproduction(tmp_path / "out", name=HOSTILE)
-    content = json.loads((folder / "claims.json").read_text())
-    content["machine"] = content["claims"][0]["sentence"] = content["claims"][0]["checks"][0]["name"] = HOSTILE
+    content = json.loads((folder / "sentences.json").read_text())
+    content["machine"] = content["sentences"][0]["words"] = content["judged"][0]["cases"][0]["name"] = HOSTILE
     content["version"] = "\ud800 \0 <!-- <script>"
-    (folder / "claims.json").write_text(json.dumps(content))
+    (folder / "sentences.json").write_text(json.dumps(content))
     damage(folder, "curves-goal-0.csv", "# title: Goal 0", f"# title: {HOSTILE}")
     page = written(folder, tmp_path)
     assert "img" not in page.tags()
     assert not any(name.startswith("on") for _, given in page.elements for name in given)
     assert HOSTILE in page.text
     drawn = page.data()
-    assert drawn[0]["title"] == f"{HOSTILE} of seed 0"  # the JSON came through whole
+    assert drawn[0]["title"] == HOSTILE  # the JSON came through whole
     assert any(name.startswith(HOSTILE) for figure in drawn for name in figure.get("names", ()))
     assert all("<" not in text for given, text in page.scripts if given.get("type") == "application/json")
 
@@ -402,17 +407,18 @@ def test_the_page_can_be_read_without_eyes_and_without_scripts(folder, tmp_path)
     assert f"{LABELS[0]} (" in page.text  # what a curve comes to is told in words
 
 
-def test_a_full_reproduction_stays_below_12_mb(tmp_path):
+def test_a_full_reproduction_stays_below_6_mb(tmp_path):
+    names = tuple("abcdefghijkl")
     folder = write_reproduction(
-        tmp_path / "out", experiments=("a", "b", "c", "d"), n_figures=3, n_tasks=300, n_points=500, seeds=(0,),
-        n_claims=14, n_checks=30,
-    )  # fmt: skip
-    for i in range(7):  # as many curves as there will be
-        for experiment in "abcd":
-            source = (folder / f"seed-0/{experiment}/curves-goal-0.csv").read_bytes()
-            (folder / f"seed-0/{experiment}/curves-more-{i}.csv").write_bytes(source)
+        tmp_path / "out", experiments=names, n_figures=0, n_points=100, seeds=range(20), n_sentences=28, n_cases=6
+    )
+    rng = np.random.default_rng(0)
+    for i in range(72):  # as many curves as two readings have in nine settings, and as many pictures
+        write_curves(folder / f"figures/{names[i % 12]}/curves-{i}.csv", f"Goal {i}", 100, rng)
+    for i in range(26):
+        (folder / f"figures/{names[i % 12]}/{i}.png").write_bytes(PNG + bytes(15_000))
     out = write_report(folder, tmp_path / "report.html")
-    assert 4e6 < out.stat().st_size < 12e6
+    assert 4e6 < out.stat().st_size < 6e6
 
 
 # A repository
@@ -718,7 +724,7 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
 @pytest.mark.parametrize(
     ("place", "out", "sentence"),
     [
-        ("empty", "page.html", "empty', a folder without claims.json, must be what `pastmaster reproduce` wrote"),
+        ("empty", "page.html", "empty', a folder without sentences.json, must be what `pastmaster reproduce` wrote"),
         ("nowhere.db", "page.html", "nowhere.db', which does not exist, must be a reproduction folder or a repository"),
         ("notes.txt", "page.html", "is not a repository"),
         ("out", "out", "out is a folder, must be a file"),

@@ -208,9 +208,9 @@ def test_the_select_and_the_legend_change_the_figure(opened):
     curves = plot(page, "curves")
     line = curves.locator(".scatterlayer .js-line").first
     before = line.get_attribute("d")
-    page.get_by_label("Show one of 2").first.select_option("Goal 1 of seed 0")
+    page.get_by_label("Show one of 2").first.select_option("Goal 1")
     assert line.get_attribute("d") != before
-    assert curves.locator("figcaption strong").text_content() == "Goal 1 of seed 0"
+    assert curves.locator("figcaption strong").text_content() == "Goal 1"
     assert page.locator("#choice-3").input_value() == "1"  # the shares of the same title follow
     button = curves.locator(".legend button").first
     button.click()
@@ -227,8 +227,8 @@ def test_a_phone_shows_all_without_scrolling_sideways(opened):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 360
     page.locator("summary").first.click()
-    unit = page.locator("details td").nth(4)
-    assert unit.text_content() == "points of score"
+    unit = page.locator("details td").nth(5)
+    assert unit.text_content() == "reward an episode"
     assert unit.bounding_box()["height"] < 130  # words stay whole: the table scrolls in its box
     assert overflow(page) == 0
     page.evaluate("document.querySelector('h1').style.width = '500px'")
@@ -238,10 +238,10 @@ def test_a_phone_shows_all_without_scrolling_sideways(opened):
 def test_words_without_end_do_not_widen_the_page(opened, tmp_path):
     long = "w" * 300
     folder = write_reproduction(tmp_path / "out", experiments=(long[:200],), n_tasks=14, seeds=(0,), name=long)
-    content = json.loads((folder / "claims.json").read_text())
-    content["machine"] = content["claims"][0]["sentence"] = content["claims"][0]["checks"][0]["name"] = long
-    (folder / "claims.json").write_text(json.dumps(content))
-    curves = folder / f"seed-0/{long[:200]}/curves-goal-0.csv"
+    content = json.loads((folder / "sentences.json").read_text())
+    content["machine"] = content["sentences"][0]["words"] = content["judged"][0]["cases"][0]["name"] = long
+    (folder / "sentences.json").write_text(json.dumps(content))
+    curves = folder / f"figures/{long[:200]}/curves-goal-0.csv"
     curves.write_text(curves.read_text().replace("reuse", long).replace("Goal", long))
     file = write_report(folder, tmp_path / "report.html")
     for width in (360, 1000):
@@ -278,4 +278,31 @@ def streams(pdf: bytes) -> list[bytes]:
 def test_without_scripts_the_page_says_what_is_missing(opened):
     page = opened(java_script_enabled=False)
     assert page.locator("noscript p").is_visible()
-    assert page.get_by_text("held on 1 of 1 seed").first.is_visible()
+    assert page.get_by_text("contrary").first.is_visible()
+    assert page.locator("svg.small").first.is_visible()  # the small plots need no script
+
+
+def test_readings_stand_side_by_side_with_a_small_plot_each(opened):
+    page = opened()
+    assert page.locator(".sentences > thead th").all_text_contents() == [
+        "what the paper says",
+        "printed",
+        "undiscounted",
+    ]
+    row = page.locator(".sentences > tbody").nth(2).locator("tr").first
+    cells = row.locator("td")
+    assert cells.count() == 2
+    left, right = (cells.nth(i).bounding_box() for i in (0, 1))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"] + 1
+    point = cells.first.locator("svg.small circle")
+    assert point.count() == 1  # a case that is only shown is not drawn
+    line = cells.first.locator("svg.small .grid").bounding_box()
+    assert point.bounding_box()["x"] < line["x"]  # contrary: on the other side of what is claimed
+    colours = point.evaluate("e => [getComputedStyle(e).fill, getComputedStyle(document.body).color]")
+    assert colours[0] != colours[1]
+    common = page.locator(".sentences > tbody").first.locator("tr").first.locator("td")
+    assert common.get_attribute("colspan") == "2"
+    assert not page.locator(".sentences .reading").first.is_visible()
+    narrow = opened(viewport={"width": 360, "height": 740})
+    assert narrow.locator(".sentences .reading").first.is_visible()  # the head is not: each verdict names its reading

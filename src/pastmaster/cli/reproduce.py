@@ -1,9 +1,8 @@
-"""``pastmaster reproduce``: the paper's experiments, claim by claim."""
+"""``pastmaster reproduce``: the paper's experiments, sentence by sentence."""
 
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,23 +12,39 @@ from pastmaster.cli import options, printing
 
 if TYPE_CHECKING:
     from pastmaster.experiments import Reproduction
-    from pastmaster.experiments.claims import Claim
+    from pastmaster.experiments.folder import Told
+    from pastmaster.experiments.sentences import Judged
 
-WIDTH, SHOWN = 96, 3
+WIDTH, SHOWN = 96, 4
+FIRST_SEED = 5000  # as in experiments.readings, which is not imported for --help
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[EXPERIMENT]...")
 @click.option("--list", "listed", is_flag=True, help="Only name the experiments.")
 @click.option("--quick", is_flag=True, help="A look at every experiment in about a minute: few runs, no verdicts.")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Repeat on so many seeds.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The folder for tables, figures and claims.json; what an earlier "
-    "reproduction left there is removed.  [default: reproduction, or quick-reproduction]",
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="So many draws of tasks; sentences are judged on 20.",
+)
+@click.option(
+    "--reading",
+    "readings",
+    multiple=True,
+    metavar="NAME|FILE",
+    help="How the paper is read: printed, undiscounted, or a TOML file with a reading of yours; may be given "
+    "several times.  [default: printed and undiscounted]",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The folder for tables, figures and sentences.json; what an "
+    "earlier reproduction left there is removed.  [default: reproduction, or quick-reproduction]",
 )  # fmt: skip
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Workers; -1: one for each core.")
 @options.backend_option
-@options.seed_option("The first seed.")
+@options.whole_option("--seed", FIRST_SEED, "The first seed.", at_least=0)
 @options.json_option
 @options.quiet_option("No bar.")
 def reproduce(
@@ -37,6 +52,7 @@ def reproduce(
     listed: bool,
     quick: bool,
     seeds: int,
+    readings: tuple[str, ...],
     out: Path | None,
     jobs: int,
     backend: str | None,
@@ -44,7 +60,7 @@ def reproduce(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run the paper's experiments, all or those named, and say which of its claims held.
+    """Run the paper's experiments, all or those named, and say which of its sentences hold.
 
     If it is interrupted, the same command continues from the settings that are done. `pastmaster report OUT` makes a
     page of it.
@@ -52,21 +68,24 @@ def reproduce(
     \b
     pastmaster reproduce --quick
     pastmaster reproduce windy-clusters windy-incremental
-    pastmaster reproduce --seeds 10 --out ten-seeds
+    pastmaster reproduce --seeds 20 --out twenty
+    pastmaster reproduce --reading mine.toml
     """
     from pastmaster import experiments
 
     if listed:
-        printing.print_table(
-            ["experiment", "what"], [[one.name, one.title] for one in experiments.EXPERIMENTS.values()]
-        )
+        lines = [
+            [one.name, one.title, "if named" if one.wants_name else ""] for one in experiments.EXPERIMENTS.values()
+        ]
+        printing.print_table(["experiment", "what", "run"], lines)
         return
     out = out or Path("quick-reproduction" if quick else "reproduction")
     bars = printing.bars_wanted(quiet)
     try:
         found = experiments.reproduce(
-            names, out=out, seeds=range(seed, seed + seeds), quick=quick, n_jobs=jobs, backend=backend, progress=bars
-        )
+            names, out=out, seeds=range(seed, seed + seeds), readings=readings or tuple(experiments.READINGS),
+            quick=quick, n_jobs=jobs, backend=backend, progress=bars,
+        )  # fmt: skip
     except KeyboardInterrupt:
         done = len(list((out / "units").glob("*.npz")))
         kept = f"{done} settings are done and kept in {out / 'units'}"
@@ -83,54 +102,47 @@ def reproduce(
                 "out": str(found.out),
                 "mode": found.mode,
                 "seeds": list(found.seeds),
-                "claims": [asdict(claim) for claim in found.claims],
+                "readings": list(found.readings),
+                "sentences": [vars(one) for one in found.sentences],
+                "judged": [one.table() for one in found.judged],
             }
         )
         return
-    _print_claims(found)
+    _print_sentences(found)
 
 
-def _print_claims(found: Reproduction) -> None:
-    """Each claim, then how many held and where the files are."""
-    from pastmaster.experiments import ENOUGH_SEEDS
-
-    quick = found.mode == "quick"
-    for claim in found.claims:
-        _print_claim(claim, found.seeds[0], quick)
-    if quick:
-        printing.say(f"quick: {found.verdict}")
-    elif len(found.seeds) < ENOUGH_SEEDS:
-        printing.say(f"{found.verdict} (a claim counts as reproduced if it holds on 9 of 10 seeds: --seeds 10)")
-    else:
-        printing.say(f"{found.verdict} on {len(found.seeds)} seeds")
+def _print_sentences(found: Reproduction) -> None:
+    """Each sentence under each reading, then how many hold and where the files are."""
+    for told in found.sentences:
+        _print_sentence(told, [one for one in found.judged if one.id == told.id])
+    printing.say(f"quick: {found.verdict}" if found.mode == "quick" else found.verdict)
+    if found.caveat:
+        printing.say(f"{found.caveat} (--seeds 20)")
     printing.say(f"tables and figures: {found.out}; a page of them: pastmaster report {found.out}")
 
 
-def _print_claim(claim: Claim, first_seed: int, quick: bool) -> None:
-    """Verdict and sentence, then the checks that failed, or a few of those that held."""
-    held, n = sum(claim.held), len(claim.held)
-    verdict = "quick, not judged" if quick else "held" if claim.reproduced else "FAILED"
-    count = f", held on {held} of {n} seeds; seed {first_seed}:" if n > 1 and not quick else ""
-    printing.say(f"{claim.id}: {verdict}{count}")
-    _print_paragraph(claim.sentence)
-    failed = [check for check in claim.checks if check.held is False and not quick]
-    shown = failed or claim.checks[:SHOWN]
-    for check in shown:
-        mark = "" if quick else {True: "yes", False: "NO", None: ""}[check.held]
-        wanted = f", wanted {check.wanted}" if check.wanted else ""
-        interval = "" if check.low is None else f" ({_figure(check.low)} .. {_figure(check.high)})"
-        _print_paragraph(f"{mark:<4}{check.name}: {_figure(check.value)}{interval} {check.unit}{wanted}")
-    if len(claim.checks) > len(shown):
-        _print_paragraph(f"    and {len(claim.checks) - len(shown)} more in claims.json")
-    if claim.reason:
-        _print_paragraph(f"why, we think: {claim.reason}")
-    printing.say("")
+def _print_sentence(told: Told, judged: list[Judged]) -> None:
+    """What it says, and the verdict and figures under each reading."""
+    _print_paragraph(f"{told.id}. {told.words} (line {told.lines})", "")
+    for one in judged:
+        cases = one.judged()
+        figures = [f"{case.name} {_figure(case.figure.mean)}" + _interval(case) for case in cases[:SHOWN]]
+        more = [f"and {len(cases) - SHOWN} more"] if len(cases) > SHOWN else []
+        held = one.held()
+        which = f" ({len(held)} of {len(cases)} cases)" if one.verdict == "in part" else ""
+        reading = f"{one.reading}: " if one.reading else ""
+        wanted = f"; wanted {cases[0].wanted}" if cases else ""
+        _print_paragraph(f"{reading}{one.verdict}{which}; {', '.join([*figures, *more])}{wanted}", "    ")
 
 
-def _print_paragraph(text: str) -> None:
-    """A paragraph below a claim."""
-    printing.say(*textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="        "))
+def _interval(case: object) -> str:
+    figure = case.figure  # type: ignore[attr-defined]
+    return "" if figure.low is None else f" ({_figure(figure.low)} .. {_figure(figure.high)})"
 
 
-def _figure(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.3g}"
+def _print_paragraph(text: str, indent: str) -> None:
+    printing.say(*textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "    "))
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}"

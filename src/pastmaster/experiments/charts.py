@@ -25,7 +25,7 @@ from pastmaster.files import read_whole, write_whole
 
 OPTIMAL = "optimal policy"
 """The label of what an optimal policy earns."""
-TITLE = "# title:"
+TITLE, TABLE = "# title:", "table"
 MOST_BYTES = 2**26
 COLUMNS = {
     "curves": ["label", "episode", "mean", "deviation"],
@@ -124,18 +124,21 @@ Chart = Curves | TaskMap | Distances | Shares
 
 
 class Columns(NamedTuple):
-    """A table: its head, and its rows."""
+    """A table: its head, and its rows. One with a title is shown to readers: its file is ``table-<name>.csv``."""
 
     head: Sequence[str]
     rows: Iterable[Sequence[Any]]
+    title: str = ""
 
 
-def write_table(folder: Path, name: str, content: Columns | Chart) -> None:
-    """Write a table, or a chart under its kind, as CSV."""
+def write_table(folder: Path, name: str, content: Columns | Chart, remark: str = "") -> None:
+    """Write a table, or a chart under its kind, as CSV; a ``remark`` is added to its title."""
     stream = io.StringIO()
-    table, stem = (content, name) if isinstance(content, Columns) else (_columns(content), f"{content.kind}-{name}")
-    if not isinstance(content, Columns):
-        stream.write(f"{TITLE} {content.title}\n")
+    table = content if isinstance(content, Columns) else _columns(content)
+    kind = content.kind if not isinstance(content, Columns) else TABLE if content.title else ""
+    stem = f"{kind}-{name}" if kind else name
+    if content.title:
+        stream.write(f"{TITLE} {content.title}{remark}\n")
     writer = csv.writer(stream, lineterminator="\n")
     if table.head:
         writer.writerow(table.head)
@@ -173,6 +176,15 @@ def read_charts(folder: Path) -> Iterator[Chart]:
             if isinstance(chart, TaskMap):
                 maps[path.stem.removeprefix("map-")] = chart
             yield chart
+
+
+def read_tables(folder: Path) -> Iterator[Columns]:
+    """The tables of an experiment that are shown to readers."""
+    for path in sorted(folder.glob(f"{TABLE}-*.csv"), key=_by_number):
+        title, _, (head, *rows) = _read(path, ())
+        if not rows or any(len(row) != len(head) for row in rows):
+            raise DamagedError(f"{path}: must hold a head, and rows of as many cells")
+        yield Columns(head, rows, title)
 
 
 def _by_number(path: Path) -> list[tuple[int, str]]:

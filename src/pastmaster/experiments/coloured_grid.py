@@ -9,7 +9,6 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -21,24 +20,24 @@ from pastmaster.clustering import Clustering, search_clusterings
 from pastmaster.domains import coloured_grid
 from pastmaster.experiments import scikit
 from pastmaster.experiments.charts import Columns, Distances, TaskMap, Tasks
-from pastmaster.experiments.claims import Checks, check
-from pastmaster.experiments.measured import Measured
+from pastmaster.experiments.readings import Reading
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import fit_mixture
-from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
+from pastmaster.experiments.unit import Draws, Experiment, Pictures, Results, Tables, Unit, UnitArrays
 from pastmaster.values import cross_values, policy_distance, return_bounds
 
-N_TASKS, MOSTLY = 50, 0.9
+N_TASKS = 50
 BREAKS = "extra breaks of the angle"
 METHODS = ("Search-Clusterings", "mixture, local prior", "mixture, default prior")
+MIXTURES = METHODS[1:]
 
 
 def run(rng: np.random.Generator, scale: Scale) -> UnitArrays:
     """Draw grids and tasks, cluster them in the three ways."""
-    labels = np.empty((scale.draws, len(METHODS), N_TASKS), np.int64)
-    weights, losses = np.empty((scale.draws, N_TASKS, 2)), np.empty((scale.draws, len(METHODS)))
+    labels = np.empty((scale.grids, len(METHODS), N_TASKS), np.int64)
+    weights, losses = np.empty((scale.grids, N_TASKS, 2)), np.empty((scale.grids, len(METHODS)))
     first: UnitArrays = {}
-    for draw in range(scale.draws):
+    for draw in range(scale.grids):
         weights[draw] = rng.uniform(size=(N_TASKS, 2))
         tasks = coloured_grid.family(weights[draw], seed=int(rng.integers(2**31)))
         U, bounds = cross_values(tasks), return_bounds(tasks)
@@ -64,40 +63,48 @@ def extra_breaks(weights: FloatArray, labels: Array) -> int:
     return int(np.count_nonzero(np.diff(along))) - (len(np.unique(labels)) - 1)
 
 
-def _measures(results: Results) -> dict[str, dict[str, Any]]:
-    """By method: cells, breaks and mean regret of each draw."""
+def together(weights: FloatArray, labels: Array) -> float:
+    """The share of neighbours in angle that are in one cell."""
+    along = labels[np.argsort(np.arctan2(weights[:, 1], weights[:, 0]), kind="stable")]
+    return float(np.mean(along[1:] == along[:-1]))
+
+
+def _measures(results: Results) -> dict[str, dict[str, FloatArray]]:
+    """By method, what was found in each grid."""
     arrays = results["coloured-grid"]
     found = {}
     for method, name in enumerate(METHODS):
-        labels = arrays["labels"][:, method]
-        breaks = [extra_breaks(weights, cells) for weights, cells in zip(arrays["weights"], labels, strict=True)]
+        pairs = list(zip(arrays["weights"], arrays["labels"][:, method], strict=True))
         found[name] = {
-            "cells": np.array([len(np.unique(cells)) for cells in labels]),
-            BREAKS: np.array(breaks),
+            "cells": np.array([len(np.unique(cells)) for _, cells in pairs], np.float64),
+            BREAKS: np.array([extra_breaks(*pair) for pair in pairs], np.float64),
+            "neighbours in angle kept together": np.array([together(*pair) for pair in pairs]),
             "mean regret": arrays["regret"][:, method],
         }
     return found
 
 
-def claims(results: Results) -> Checks:
-    measures = _measures(results)
-    ours = measures.pop(METHODS[0])
-    sectors = Measured(float(np.mean(ours[BREAKS] == 0)))
-    checks = [check("draws in which each of our cells is a sector of angle", sectors, ">=", MOSTLY, "share of draws")]
-    for method, theirs in measures.items():
-        for name, difference, unit in (
-            ("breaks of the angle in its cells", theirs[BREAKS], "breaks"),
-            ("cells more than ours", theirs["cells"] - ours["cells"], "cells"),
-            ("mean regret more than ours", theirs["mean regret"] - ours["mean regret"], "value"),
-        ):
-            measured = Measured.mean(difference, f"coloured-grid {method} {name}")
-            checks.append(check(f"{method}: {name}", measured, ">", unit=unit))
-    return {"colour-rays": checks}
+def together_more(results: Results, _: Reading | None, mixture: str) -> float:
+    """The share of neighbours in angle that we keep together, less that of a mixture: a mean over grids."""
+    found, what = _measures(results), "neighbours in angle kept together"
+    return float((found[METHODS[0]][what] - found[mixture][what]).mean())
 
 
-def tables(results: Results) -> Tables:
-    yield "clusterings", by_draw(_measures(results))
-    arrays = results["coloured-grid"]
+def regret_less(results: Results, _: Reading | None, mixture: str) -> float:
+    """The mean regret of a mixture's clusters, less that of ours."""
+    found = _measures(results)
+    return float((found[mixture]["mean regret"] - found[METHODS[0]]["mean regret"]).mean())
+
+
+def tables(draws: Draws) -> Tables:
+    by_draw = [_measures(results) for results in draws.results]
+    heads = list(by_draw[0][METHODS[0]])
+    rows = [
+        [method, *(float(np.mean([found[method][head].mean() for found in by_draw])) for head in heads)]
+        for method in METHODS
+    ]
+    yield "methods", Columns(["method", *heads], rows, "Coloured grid: means over all draws")
+    arrays = draws.results[0]["coloured-grid"]
     weights, labels = arrays["weights"][0], arrays["labels"][0, 0]
     names = [f"weights {a:.2f}, {b:.2f}" for a, b in weights]
     tasks = Tasks(np.arange(N_TASKS), names, labels, arrays["representatives"][labels])
@@ -106,18 +113,8 @@ def tables(results: Results) -> Tables:
     yield "search-clusterings", Distances(title, tasks, arrays["distance"])
 
 
-def by_draw(measures: Mapping[str, Mapping[str, Array]]) -> Columns:
-    """What was measured by each method in each draw."""
-    rows = [
-        [draw, method, *(float(values[draw]) for values in measured.values())]
-        for method, measured in measures.items()
-        for draw in range(len(measured["cells"]))
-    ]
-    return Columns(["draw", "method", *next(iter(measures.values()))], rows)
-
-
-def pictures(results: Results) -> Pictures:
-    arrays = results["coloured-grid"]
+def pictures(draws: Draws) -> Pictures:
+    arrays = draws.results[0]["coloured-grid"]
     weights, representatives = arrays["weights"][0], arrays["representatives"]
     marks = ("stars: representatives", "stars and ellipses: means and three deviations", "")
     figure, panels = figures.new_figure(16, 6.4, ncols=3, sharey=True)
@@ -169,11 +166,6 @@ def _sectors(axes: Any, weights: FloatArray, labels: Array) -> None:
 
 UNIT = Unit("coloured-grid", run, repr((N_TASKS, METHODS, scikit.SETTINGS)), 4)
 EXPERIMENT = Experiment(
-    "coloured-grid",
-    "Coloured grid: clusters by policy and by parameters",
-    [UNIT],
-    tables,
-    pictures,
-    claims,
-    scikit.check,
-)
+    "coloured-grid", "Coloured grid: clusters by policy and by parameters", tables, pictures, common=[UNIT],
+    check=scikit.check,
+)  # fmt: skip

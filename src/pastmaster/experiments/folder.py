@@ -1,9 +1,9 @@
-"""The folder of a reproduction, and what ``claims.json`` in it holds.
+"""The folder of a reproduction, and what ``sentences.json`` in it holds.
 
-OUT/claims.json                        each claim, on how many seeds it held, the measurements of the first seed
-OUT/seed-0/claims.json                 the same for one seed
-OUT/seed-0/<experiment>/*.csv          tables, and charts as <kind>-<name>.csv with their title in a comment
-OUT/seed-0/<experiment>/*.png, *.svg   pictures, for the first seed only
+OUT/sentences.json                     each sentence: its figures and its verdict under each reading
+OUT/sentences.csv                      the same figures, a row for each draw
+OUT/figures/<experiment>/*.csv         tables, and charts as <kind>-<name>.csv with their title in a comment
+OUT/figures/<experiment>/*.png, *.svg  pictures
 OUT/units/                             results of units, from which the same command continues
 """
 
@@ -12,32 +12,43 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pastmaster.checks import whole
-from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
-from pastmaster.experiments.charts import read_text
-from pastmaster.experiments.claims import Check, Claim
+from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.experiments.charts import Columns, read_text, write_table
+from pastmaster.experiments.pooled import ENOUGH, NOT_JUDGED, RULES, VERDICTS, Pooled
+from pastmaster.experiments.sentences import Case, Judged
 from pastmaster.files import from_json, write_whole
 from pastmaster.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = 1
-CLAIMS, UNITS = "claims.json", "units"
+SCHEMA = 2
+JUDGED, UNITS, FIGURES = "sentences.json", "units", "figures"
 MODES = ("full", "quick")
-ENOUGH_SEEDS = 10
-"""From this many seeds on, claims are called reproduced or not."""
+COLOURS = 64  # of a picture
+
+
+@dataclass(frozen=True)
+class Told:
+    """A sentence as a reader sees it: its number, its lines in the paper, what it says, the experiment behind it."""
+
+    id: int
+    lines: str
+    words: str
+    experiment: str
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A reproduction: where it is, what was run, and what became of each claim.
+    """A reproduction: where it is, what was run, and what became of each sentence.
 
     Attributes
     ----------
@@ -46,13 +57,17 @@ class Reproduction:
     mode : str
         "full", or "quick" for a few runs that judge nothing.
     seeds : tuple of int
-        The seeds that were run.
+        The seeds that were run: each draws other tasks.
     machine, version : str
         The machine, and the version of pastmaster.
-    experiments : dict
-        The titles of the experiments by name.
-    claims : list of Claim
-        Each claim over all seeds.
+    readings : dict
+        The settings of each reading, by its name.
+    experiments, findings : dict, tuple of str
+        The titles of the experiments by name, and which of them are ours and not the paper's.
+    sentences : list of Told
+        The sentences that were measured.
+    judged : list of Judged
+        Each sentence under each reading; under "" those that no reading changes.
     replaced : bool
         Whether the files of an earlier reproduction in this folder were removed.
     """
@@ -62,40 +77,68 @@ class Reproduction:
     seeds: tuple[int, ...]
     machine: str
     version: str
+    readings: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, str]
-    claims: list[Claim]
+    findings: tuple[str, ...]
+    sentences: Sequence[Told]
+    judged: Sequence[Judged]
     replaced: bool = False
+
+    def under(self, reading: str) -> dict[int, Judged]:
+        """What became of each sentence under a reading, by number."""
+        return {one.id: one for one in self.judged if one.reading in ("", reading)}
+
+    def counts(self, reading: str) -> dict[str, int]:
+        """How many sentences have each verdict under a reading."""
+        found = Counter(one.verdict for one in self.under(reading).values())
+        return {verdict: found[verdict] for verdict in (*VERDICTS, NOT_JUDGED) if found[verdict]}
 
     @property
     def verdict(self) -> str:
-        """How many claims held, in a sentence that fits the run."""
-        count = f"{len(self.claims)} claim{'' if len(self.claims) == 1 else 's'}"
+        """How many sentences hold under each reading, in a sentence that fits the run."""
+        count = f"{len(self.sentences)} sentence{'' if len(self.sentences) == 1 else 's'}"
         if self.mode == "quick":
             return f"{count} measured in a few runs, none judged"
-        good = sum(bool(claim.reproduced) for claim in self.claims)
-        return f"{good} of {count} {'reproduced' if len(self.seeds) >= ENOUGH_SEEDS else 'held'}"
+        parts = []
+        for reading in self.readings:
+            told = ", ".join(f"{n} {verdict}" for verdict, n in self.counts(reading).items())
+            parts.append(f"{reading}: {told or 'nothing measured'}")
+        return f"{count}; {'; '.join(parts)}"
+
+    @property
+    def caveat(self) -> str:
+        """What a reader must know about the verdicts; empty where there are draws enough."""
+        if self.mode == "quick" or len(self.seeds) >= ENOUGH:
+            return ""
+        return f"{len(self.seeds)} of the {ENOUGH} draws on which sentences are judged: verdicts may change"
 
     def __repr__(self) -> str:
-        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
-        return f"Reproduction({self.mode}, {seeds}: {self.verdict}, in {self.out})"
-
-    def seed_folder(self, seed: int) -> Path:
-        """Where the tables and pictures of a seed are."""
-        return self.out / f"seed-{seed}"
+        draws = f"{len(self.seeds)} draw{'s' if len(self.seeds) > 1 else ''}"
+        return f"Reproduction({self.mode}, {draws}: {self.verdict}, in {self.out})"
 
 
-def write_claims(found: Reproduction) -> None:
-    """Write ``claims.json``."""
+def write_judged(found: Reproduction) -> None:
+    """Write ``sentences.json`` and ``sentences.csv``."""
     content = {
         "schema": SCHEMA, "mode": found.mode, "seeds": list(found.seeds), "machine": found.machine,
-        "version": found.version, "experiments": dict(found.experiments), "claims": [asdict(c) for c in found.claims],
+        "version": found.version, "readings": dict(found.readings), "experiments": dict(found.experiments),
+        "findings": list(found.findings), "sentences": [vars(one) for one in found.sentences],
+        "judged": [one.table() for one in found.judged],
     }  # fmt: skip
-    write_whole(found.out / CLAIMS, (json.dumps(content, indent=1) + "\n").encode())
+    rows = [
+        [one.id, one.reading or "any", case.name, case.what, case.unit, case.wanted, seed, value]
+        for one in found.judged
+        for case in one.cases
+        for seed, value in zip(found.seeds, case.figure.values, strict=True)
+    ]
+    head = ["sentence", "reading", "case", "what", "unit", "wanted", "seed", "value"]
+    write_table(found.out, "sentences", Columns(head, rows))
+    write_whole(found.out / JUDGED, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def read_claims(folder: Path) -> Reproduction:
+def read_judged(folder: Path) -> Reproduction:
     """The reproduction in this folder, without its tables and charts."""
-    path = folder / CLAIMS
+    path = folder / JUDGED
     try:
         content = from_json(read_text(path), str(path))
     except InvalidInputError as error:
@@ -107,72 +150,101 @@ def read_claims(folder: Path) -> Reproduction:
     try:
         seeds = _seeds(content)
         titles = {str(name): str(title) for name, title in content["experiments"].items()}
-        claims = [_claim(one, len(seeds)) for one in content["claims"]]
+        readings = {str(name): dict(table) for name, table in content["readings"].items()}
+        sentences = [
+            Told(int(one["id"]), *(str(one[name]) for name in ("lines", "words", "experiment")))
+            for one in content["sentences"]
+        ]
+        judged = [_judged(one, len(seeds), readings) for one in content["judged"]]
         mode, machine, version = (str(content[name]) for name in ("mode", "machine", "version"))
-        return Reproduction(folder, MODES[MODES.index(mode)], seeds, machine, version, titles, claims)
+        findings = tuple(str(name) for name in content["findings"])
+        return Reproduction(
+            folder, MODES[MODES.index(mode)], seeds, machine, version, readings, titles, findings, sentences, judged
+        )
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedError(f"{path} is not as `pastmaster reproduce` writes it: {error!r}"[:300]) from None
 
 
 def _seeds(content: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(whole(CLAIMS, "seed", seed, at_least=0) for seed in content["seeds"])
+    return tuple(whole(JUDGED, "seed", seed, at_least=0) for seed in content["seeds"])
 
 
-def _claim(entry: dict[str, Any], n_seeds: int) -> Claim:
-    """A claim from JSON, every field of its type."""
-    checks = [
-        Check(
-            str(one["name"]), _number(one["value"]), _number(one["low"]), _number(one["high"]),
-            str(one["unit"]), str(one["wanted"]), _flag(one["held"]),
+def _judged(entry: dict[str, Any], n_seeds: int, readings: Iterable[str]) -> Judged:
+    """A sentence under a reading from JSON, every field of its type."""
+    cases = [
+        Case(
+            str(one["name"]), str(one["what"]), str(one["unit"]), _wanted(one["wanted"]),
+            _pooled(one["figure"], n_seeds), _verdict(one["verdict"]) if one["wanted"] else "",
         )
-        for one in entry["checks"]
+        for one in entry["cases"]
     ]  # fmt: skip
-    held = [bool(one) for one in entry["held"]]
-    counts = [None if count is None else int(count) for count in entry["checks_held"]]
-    if len(held) != n_seeds or not n_seeds or len(counts) != len(checks):
-        raise ValueError(f"{entry['id']} has {len(held)} results for {n_seeds} seeds")
-    id, sentence, experiment, reason = (str(entry[name]) for name in ("id", "sentence", "experiment", "reason"))
-    values = [[_number(value) for value in one] for one in entry["values"]]
-    return Claim(id, sentence, experiment, held, _flag(entry["reproduced"]), reason, checks, counts, values)
+    reading = str(entry["reading"])
+    if reading and reading not in readings:
+        raise ValueError(f"{reading[:80]!r} is no reading of this file")
+    return Judged(int(entry["id"]), reading, _verdict(entry["verdict"]), cases)
 
 
-def _number(value: Any) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise ValueError(f"{value} is no number")
-    return None if value is None else float(value)
+def _wanted(text: Any) -> str:
+    """What is wanted of a figure: a rule and a limit, or nothing."""
+    if text:
+        rule, limit = str(text).split()
+        _ = RULES[rule], _number(float(limit))
+    return str(text or "")
 
 
-def _flag(value: Any) -> bool | None:
-    return None if value is None else bool(value)
+def _verdict(text: Any) -> str:
+    if text not in (*VERDICTS, NOT_JUDGED):
+        raise ValueError(f"{str(text)[:80]!r} is no verdict")
+    return str(text)
+
+
+def _pooled(entry: dict[str, Any], n_seeds: int) -> Pooled:
+    values = tuple(_number(value) for value in entry["values"])
+    if len(values) != n_seeds or not n_seeds:
+        raise ValueError(f"a figure has {len(values)} values for {n_seeds} seeds")
+    low, high, least, most = (
+        None if entry[name] is None else _number(entry[name])
+        for name in ("low", "high", "bootstrap_low", "bootstrap_high")
+    )
+    if (low is None) != (high is None) or (least is None) != (most is None):
+        raise ValueError("an interval has one end")
+    return Pooled(_number(entry["mean"]), low, high, least, most, values)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) or not math.isfinite(value):
+        raise ValueError(f"{str(value)[:80]} is no number")
+    return float(value)
 
 
 def clear(out: Path, experiments: Iterable[str]) -> bool:
-    """Remove the tables, pictures and claims of an earlier reproduction in this folder; whether there was one."""
-    try:
-        content = from_json(read_text(out / CLAIMS), CLAIMS)
-        places = [out / f"seed-{seed}" for seed in _seeds(content)]
-    except (PastmasterError, LookupError, TypeError):
+    """Remove the tables, pictures and verdicts of an earlier reproduction in this folder; whether there was one."""
+    if not (out / JUDGED).is_file():
         return False
-    for place in places:
-        for name in experiments:
-            for path in () if (place / name).is_symlink() else (place / name).glob("*"):
-                if path.suffix in (".csv", ".png", ".svg") and not path.is_dir():
-                    path.unlink()
-            with suppress(OSError):  # something else is in it
-                (place / name).rmdir()
-        (place / CLAIMS).unlink(missing_ok=True)
-        with suppress(OSError):
+    for name in experiments:
+        place = out / FIGURES / name
+        for path in () if place.is_symlink() else place.glob("*"):
+            if path.suffix in (".csv", ".png", ".svg") and not path.is_dir():
+                path.unlink()
+        with suppress(OSError):  # something else is in it
             place.rmdir()
-    (out / CLAIMS).unlink()
+    with suppress(OSError):
+        (out / FIGURES).rmdir()
+    (out / "sentences.csv").unlink(missing_ok=True)
+    (out / JUDGED).unlink()
     return True
 
 
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG and as SVG, the same bytes for the same figure."""
+    """Write a figure as PNG, of few colours so that a page holds many, and as SVG: the same bytes for the same one."""
     from matplotlib import rc_context
+    from PIL import Image
 
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100, metadata={"Software": None})
+    Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    write_whole(path.with_suffix(".png"), small.getvalue())
     with rc_context({"svg.hashsalt": "pastmaster"}):
-        for suffix, varying in (("png", "Software"), ("svg", "Date")):
-            stream = io.BytesIO()
-            figure.savefig(stream, format=suffix, dpi=110, metadata={varying: None})
-            write_whole(path.with_suffix(f".{suffix}"), stream.getvalue())
+        vectors = io.BytesIO()
+        figure.savefig(vectors, format="svg", metadata={"Date": None})
+    write_whole(path.with_suffix(".svg"), vectors.getvalue())

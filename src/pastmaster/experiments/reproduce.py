@@ -1,10 +1,10 @@
-"""``reproduce``: run experiments on one seed or many, judge their claims, write tables and pictures."""
+"""``reproduce``: run experiments under readings, on one draw of tasks or many, judge the paper's sentences."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,45 +12,67 @@ from typing import Any
 from pastmaster import parallel
 from pastmaster.checks import whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.experiments import coloured_grid, comparisons, windy_clusters, windy_incremental
+from pastmaster.experiments import (
+    coloured_grid,
+    comparisons,
+    findings,
+    loose_ends,
+    turns,
+    useless_sources,
+    windy_clusters,
+    windy_incremental,
+)
 from pastmaster.experiments.charts import write_table
-from pastmaster.experiments.claims import Checks, judge
-from pastmaster.experiments.folder import UNITS, Reproduction, clear, write_claims, write_picture
+from pastmaster.experiments.folder import (
+    FIGURES,
+    UNITS,
+    Reproduction,
+    Told,
+    clear,
+    write_judged,
+    write_picture,
+)
+from pastmaster.experiments.readings import FIRST_SEED, READINGS, Reading, checked_readings
 from pastmaster.experiments.scale import FULL, HORIZONS, QUICK, WINDOWS, Scale
-from pastmaster.experiments.unit import Experiment, Unit, UnitArrays
+from pastmaster.experiments.sentences import SENTENCES, Judged, judge
+from pastmaster.experiments.unit import Draws, Experiment, Results, Unit, UnitArrays
 
 EXPERIMENTS = {
     one.name: one
     for one in (
-        coloured_grid.EXPERIMENT, windy_clusters.EXPERIMENT, windy_incremental.EXPERIMENT, *comparisons.EXPERIMENTS
+        coloured_grid.EXPERIMENT, windy_clusters.EXPERIMENT, windy_incremental.EXPERIMENT, *comparisons.EXPERIMENTS,
+        *findings.EXPERIMENTS, useless_sources.EXPERIMENT, *turns.EXPERIMENTS, loose_ends.EXPERIMENT,
     )
 }  # fmt: skip
-"""All experiments by name, in the paper's order."""
+"""All experiments by name: the paper's in its order, then ours."""
 
 
 def reproduce(
     names: Sequence[str] = (),
     *,
     out: str | Path,
-    seeds: Iterable[int] = (0,),
+    seeds: Iterable[int] = (FIRST_SEED,),
+    readings: Iterable[Reading | str | Path] = tuple(READINGS),
     quick: bool = False,
     n_jobs: int = 1,
     backend: str | None = None,
     progress: bool = False,
 ) -> Reproduction:
-    """Run the paper's experiments and judge its claims.
+    """Run the paper's experiments and judge what it says, sentence by sentence.
 
     If it is interrupted, the same call continues from the settings that are done. Files of an earlier reproduction in
-    the same folder are removed. What is written depends on the seeds alone, not on the workers.
+    the same folder are removed. What is written depends on the seeds and readings alone, not on the workers.
 
     Parameters
     ----------
     names : sequence of str
-        Experiments by name (the keys of ``EXPERIMENTS``); none means all.
+        Experiments by name (the keys of ``EXPERIMENTS``); none means all but "why" and the loose ends.
     out : path
-        The folder for tables, pictures and ``claims.json``.
+        The folder for tables, pictures and ``sentences.json``.
     seeds : iterable of int
-        Each seed draws new tasks, targets and trials.
+        Each seed draws new tasks, targets and trials. Sentences are judged on 20, from 5000 on.
+    readings : iterable of Reading, str or path
+        "printed", "undiscounted", a ``Reading``, or a TOML file with one.
     quick : bool
         A look at each experiment in a few runs, which judges nothing.
     n_jobs : int
@@ -63,12 +85,12 @@ def reproduce(
     Returns
     -------
     Reproduction
-        The claims over all seeds, and where the files are.
+        The sentences over all draws, and where the files are.
 
     Raises
     ------
     InvalidInputError
-        If a name or a seed is wrong, scikit-learn is missing, or ``out`` cannot be a folder.
+        If a name, a seed or a reading is wrong, scikit-learn is missing, or ``out`` cannot be a folder.
 
     Examples
     --------
@@ -77,22 +99,30 @@ def reproduce(
     ['coloured-grid', 'windy-clusters', 'windy-incremental']
     """
     chosen, scale, numbers = _chosen(names), QUICK if quick else FULL, _seeds(seeds)
+    given = checked_readings(readings)
     for experiment in chosen:
         experiment.check()
     folder = parallel.saving_folder("reproduce", out)
-    by_seed = _run(chosen, numbers, scale, folder / UNITS, n_jobs=n_jobs, backend=backend, progress=progress)
-    titles = {experiment.name: experiment.title for experiment in chosen}
+    draws = _run(chosen, given, numbers, scale, folder / UNITS, n_jobs=n_jobs, backend=backend, progress=progress)
+    judged = _judged([one.name for one in chosen], given, draws, quick)
+    found = {one.id for one in judged}
     whole_run = Reproduction(
-        folder, scale.name, numbers, machine(), version("pastmaster"), titles, [], clear(folder, EXPERIMENTS)
-    )
-    return _written(whole_run, chosen, by_seed)
+        folder, scale.name, numbers, machine(), version("pastmaster"), {one.name: one.table() for one in given},
+        {one.name: one.title for one in chosen}, tuple(one.name for one in chosen if one.ours),
+        [Told(s.id, s.lines, s.words, s.experiment) for s in SENTENCES if s.id in found], judged,
+        clear(folder, EXPERIMENTS),
+    )  # fmt: skip
+    for experiment in chosen:
+        _write(experiment, given, draws, folder / FIGURES / experiment.name)
+    write_judged(whole_run)
+    return whole_run
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         raise InvalidInputError(f"reproduce: {unknown[0]!r} is no experiment, must be one of {', '.join(EXPERIMENTS)}")
-    return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in names]
+    return [one for name, one in EXPERIMENTS.items() if (name in names if names else not one.wants_name)]
 
 
 def _seeds(seeds: Iterable[int]) -> tuple[int, ...]:
@@ -121,8 +151,9 @@ class UnitRun:
 
 
 def _run(
-    chosen: Sequence[Experiment], seeds: Sequence[int], scale: Scale, folder: Path, **how: Any
-) -> dict[int, dict[str, UnitArrays]]:
+    chosen: Sequence[Experiment], readings: Sequence[Reading], seeds: Sequence[int], scale: Scale, folder: Path,
+    **how: Any,
+) -> list[Results]:  # fmt: skip
     """The arrays of all units, by seed and unit; those found on disk are not run again.
 
     Each has a file, which any reproduction can use. ``how`` is about workers and the bar.
@@ -130,8 +161,10 @@ def _run(
     parallel.saving_folder("reproduce", folder)
     if how["backend"] is None and parallel.worker_count(how["n_jobs"], "reproduce") > 1:
         how["backend"] = "loky"
-    units = {unit.name: unit for experiment in chosen for unit in experiment.units}
-    runs = [UnitRun(unit, seed, scale) for seed in seeds for unit in sorted(units.values(), key=lambda u: -u.weight)]
+    wanted = [*(unit for one in chosen for unit in one.common),
+              *(unit for one in chosen for reading in readings for unit in one.units(reading))]  # fmt: skip
+    units = sorted({unit.name: unit for unit in wanted}.values(), key=lambda unit: -unit.weight)
+    runs = [UnitRun(unit, seed, scale) for seed in seeds for unit in units]
     found: dict[int, dict[str, UnitArrays]] = {seed: {} for seed in seeds}
     for first in range(0, len(runs), parallel.MOST_CHUNKS):  # so that a chunk is one unit
         batch = runs[first : first + parallel.MOST_CHUNKS]
@@ -141,37 +174,27 @@ def _run(
         made = parallel.run(UnitRun.run, batch, save=saved, label="reproduce", caller="reproduce", **how)
         for one, arrays in zip(batch, made, strict=True):
             found[one.seed][one.unit.name] = arrays
-    return found
+    return list(found.values())
 
 
-def _written(
-    run: Reproduction, chosen: Sequence[Experiment], by_seed: dict[int, dict[str, UnitArrays]]
-) -> Reproduction:
-    """Write tables, pictures of the first seed, and the claims of each seed and of all."""
-    checks: list[dict[str, Checks]] = []
-    for seed, results in by_seed.items():
-        folder = run.seed_folder(seed)
-        for experiment in chosen:
-            for name, content in experiment.tables(results):
-                write_table(folder / experiment.name, name, content)
-        checks.append({experiment.name: experiment.claims(results) for experiment in chosen})
-        write_claims(_judged(replace(run, out=folder, seeds=(seed,)), checks[-1:]))
-    for experiment in chosen:
-        for name, figure in experiment.pictures(by_seed[run.seeds[0]]):
-            write_picture(figure, run.seed_folder(run.seeds[0]) / experiment.name / name)
-    judged = _judged(run, checks)
-    write_claims(judged)
-    return judged
-
-
-def _judged(run: Reproduction, by_seed: Sequence[dict[str, Checks]]) -> Reproduction:
-    """The run with its claims, from the checks of each seed by experiment and claim."""
-    claims = [
-        judge(name, experiment, [checks[experiment][name] for checks in by_seed], quick=run.mode == QUICK.name)
-        for experiment, of_first in by_seed[0].items()
-        for name in of_first
+def _judged(names: Sequence[str], readings: Sequence[Reading], draws: Sequence[Results], quick: bool) -> list[Judged]:
+    """The sentences of these experiments, each under each reading that changes it."""
+    return [
+        judge(sentence, draws, reading, quick=quick)
+        for sentence in SENTENCES
+        if sentence.experiment in names
+        for reading in (readings if sentence.of_reading else (None,))
     ]
-    return replace(run, claims=claims)
+
+
+def _write(experiment: Experiment, readings: Sequence[Reading], draws: Sequence[Results], folder: Path) -> None:
+    """Tables and pictures of an experiment, for each reading where it has units of its own."""
+    for reading in [None] if experiment.common else readings:
+        found, prefix = Draws(draws, reading), "" if reading is None else f"{reading.name}-"
+        for name, content in experiment.tables(found):
+            write_table(folder, prefix + name, content, "" if reading is None else f" ({reading.name})")
+        for name, figure in experiment.pictures(found):
+            write_picture(figure, folder / f"{prefix}{name}")
 
 
 def machine(*packages: str) -> str:

@@ -9,7 +9,7 @@ HORIZONS = (1_000, 5_000, 10_000)
 """The numbers of episodes T that the paper tunes for; the last is used unless another is named."""
 EPISODES = HORIZONS[-1]
 WINDOWS = 100
-"""Points of a learning curve; a "final" return is the mean over the last of them."""
+"""Points of a learning curve; a "final" reward is the mean over the last of them."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Scale:
     trials: int = 10
     restarts: int = 20
     iterations: int = 100_000
-    draws: int = 10
-    searches: int = 3
+    grids: int = 10
+    searches: int = 1
     incremental_step: int = 1
 
     @property
@@ -32,4 +32,4 @@ class Scale:
 
 
 FULL = Scale("full")
-QUICK = Scale("quick", targets=2, trials=2, restarts=4, iterations=10_000, draws=2, searches=2, incremental_step=10)
+QUICK = Scale("quick", targets=2, trials=1, restarts=2, iterations=5_000, grids=2, incremental_step=10)

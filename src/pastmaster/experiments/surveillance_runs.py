@@ -1,4 +1,4 @@
-"""What all surveillance experiments share: in each setting, every algorithm with every clustering, run once.
+"""What all surveillance experiments share: in each setting, every algorithm with every clustering, run once a reading.
 
 A family of tasks is drawn and clustered in all the ways that the experiments compare. Ten new tasks of the same group
 sequences are met, ten times each. Selectors are given the bounds of the previous tasks, never the new one's.
@@ -6,191 +6,263 @@ sequences are met, ten times each. Selectors are given the bounds of the previou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import Array, FloatArray
+from pastmaster.arrays import Array, FloatArray, IntArray
 from pastmaster.clustering import Clustering, greedy_clustering, search_clusterings
 from pastmaster.domains import surveillance
-from pastmaster.experiments.scale import EPISODES, HORIZONS, Scale
-from pastmaster.experiments.unit import Results, Unit, UnitArrays
-from pastmaster.experiments.ways import DECAYING_EXP3, EXP3, OURS, PPR, Q_LEARNING, UNTRIMMED, Runs, Way, meet_all
-from pastmaster.parallel import as_text, from_text
-from pastmaster.solving import solve
-from pastmaster.values import cross_values, policy_distance, return_bounds
-
-
-@dataclass(frozen=True)
-class Setting:
-    """So many previous tasks of so many targets, drawn from so many group sequences."""
-
-    previous: int
-    targets: int
-    sequences: int
-    complex: bool = False
-
-    @property
-    def name(self) -> str:
-        """A name for files: complex-100-2."""
-        return f"{'complex-' if self.complex else ''}{self.previous}-{self.targets}"
-
-    @property
-    def title(self) -> str:
-        """A name for people."""
-        targets = f"{self.targets} target{'s' if self.targets > 1 else ''}"
-        return f"{'complex, ' if self.complex else ''}{self.previous} previous tasks, {targets}"
-
-
-SIMPLE = tuple(
-    Setting(*numbers)
-    for numbers in ((64, 1, 16), (96, 2, 6), (125, 2, 12), (256, 2, 16), (100, 3, 5), (200, 3, 10), (300, 3, 20))
+from pastmaster.experiments.readings import Reading
+from pastmaster.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
+from pastmaster.experiments.setting import SETTINGS, Setting
+from pastmaster.experiments.unit import Draws, Results, Unit, UnitArrays
+from pastmaster.experiments.ways import (
+    DECAYING_EXP3,
+    EXP3,
+    INFORMED,
+    OURS,
+    PPR,
+    Q_LEARNING,
+    TSALLIS,
+    UNTRIMMED,
+    Meeting,
+    Way,
+    summed_up,
 )
-COMPLEX = (Setting(100, 2, 6, True), Setting(200, 2, 12, True))
-SETTINGS = (*SIMPLE, *COMPLEX)
+from pastmaster.solving import solve
+from pastmaster.tasks.tabular import TabularMDP
+from pastmaster.values import Bounds, cross_values, policy_distance, return_bounds
+
 CORRECTED = ("96-2", "200-3")
 """Settings in which the paper's own span and chain are run beside ours."""
+SELECTED = ("96-2", "300-3", "complex-200-2")
+"""Settings in which all selectors are run, with each of these numbers of episodes."""
+LENGTHS = (10, 100, 1_000, 10_000)
+SELECTORS = (INFORMED, OURS, TSALLIS, EXP3, PPR, Q_LEARNING)
 
-SEARCH, NONE, GREEDY, PICKED, WORST = "search", "none", "greedy", "hand-picked", "worst case"
+SEARCH, NONE, GREEDY, PICKED = "search", "none", "greedy", "hand-picked"
 PLAIN, WIDE, WIDE_PLAIN = "plain MHAV", "paper's span", "paper's span, plain MHAV"
 TABLE = tuple(Way(algorithm, how) for algorithm in (EXP3, PPR) for how in (SEARCH, NONE, PICKED, GREEDY))
 """The combinations of the paper's Table 1; Q-learning stands beside them."""
-ALONE, BEST, BARE, WORST_CASE = Way(Q_LEARNING, ""), Way(OURS, SEARCH), Way(UNTRIMMED, SEARCH), Way(EXP3, WORST)
+ALONE, BEST, BARE = Way(Q_LEARNING, ""), Way(OURS, SEARCH), Way(UNTRIMMED, SEARCH)
 TUNED = tuple(Way(EXP3, f"search, T = {horizon}", horizon) for horizon in HORIZONS[:-1])
 CLUSTERED, ALL_PPR = Way(EXP3, SEARCH), Way(PPR, NONE)
-CORRECTIONS = (
-    Way(DECAYING_EXP3, SEARCH),
-    Way(EXP3, PLAIN),
-    Way(EXP3, WIDE, bounds="paper"),
-    Way(EXP3, WIDE_PLAIN, bounds="paper"),
-)
+BY_HORIZON = (*TUNED, CLUSTERED)
+CORRECTIONS = (Way(DECAYING_EXP3, SEARCH), Way(EXP3, PLAIN))
+WIDE_WAYS = (Way(EXP3, WIDE, bounds="paper"), Way(EXP3, WIDE_PLAIN, bounds="paper"))
 
 
-def ways(setting: Setting) -> list[Way]:
+def has_wide(setting: Setting, reading: Reading) -> bool:
+    """Whether the paper's span is run beside the exact one: it has none where gamma is 1."""
+    return setting.name in CORRECTED and reading.gamma < 1
+
+
+def ways(setting: Setting, reading: Reading) -> list[Way]:
     """All that is run in a setting."""
-    return [*TABLE, ALONE, BEST, BARE, WORST_CASE, *TUNED, *(CORRECTIONS if setting.name in CORRECTED else ())]
+    corrected = CORRECTIONS if setting.name in CORRECTED else ()
+    return [*TABLE, ALONE, BEST, BARE, *TUNED, *corrected, *(WIDE_WAYS if has_wide(setting, reading) else ())]
 
 
-def run(setting: Setting, rng: np.random.Generator, scale: Scale) -> UnitArrays:
+def run(setting: Setting, reading: Reading, rng: np.random.Generator, scale: Scale) -> UnitArrays:
     """Draw, solve, cluster and transfer."""
-    draw_rng, cluster_rng, meet_rng = rng.spawn(3)
-    tasks = surveillance.family(
-        setting.previous, setting.targets, rng=draw_rng, n_sequences=setting.sequences, complex=setting.complex
-    )
-    targets = surveillance.new_tasks(tasks, scale.targets, rng=draw_rng)
-    sequences = surveillance.group_sequences(tasks)
-    policies = [solve(task).policy for task in tasks]
-    bounds = {"exact": return_bounds(tasks), "paper": return_bounds(tasks, kind="paper")}
-    spans = {which: found.span for which, found in bounds.items()}
-    drawn = Drawn(policy_distance(cross_values(tasks, policies), paired=True), spans, sequences, scale)
-    makers = clusterings(setting)
+    draw_rng, cluster_rng, meet_rng, select_rng = rng.spawn(4)
+    tasks, targets = drawn_tasks(setting, reading, draw_rng, scale.targets)
+    previous = Previous(tasks, reading, scale)
+    makers = clusterings(setting, reading)
     streams = cluster_rng.spawn(len(makers))
-    found = {name: make(drawn, stream) for (name, make), stream in zip(makers.items(), streams, strict=True)}
-    kept = {name: [policies[i] for i in clustering.representatives] for name, clustering in found.items()}
-    kept |= {NONE: policies, "": []}
-    arrays = meet_all(targets, ways(setting), lambda way, _: kept[way.clustering], bounds, scale, meet_rng)
-    return arrays | {
-        "distance": drawn.distance,
-        "labels": np.stack([clustering.labels for clustering in found.values()]),
-        "costs": np.array([drawn.from_labels(clustering.labels).cost for clustering in found.values()]),
-        "names": as_text([task.name for task in tasks]),
-        "targets": as_text([target.name for target in targets]),
+    found = {name: make(previous, stream) for (name, make), stream in zip(makers.items(), streams, strict=True)}
+    kept = {name: [previous.policies[i] for i in one.representatives] for name, one in found.items()}
+    kept |= {NONE: previous.policies, "": []}
+    meeting, chosen = Meeting(targets, reading, scale), ways(setting, reading)
+    outcomes = []
+    for way, stream in zip(chosen, meet_rng.spawn(len(chosen)), strict=True):
+        sources = [kept[way.clustering]] * len(targets)
+        outcomes.append(summed_up(meeting.returns(way, sources, previous.bounds(way.bounds), stream)))
+    stacked = {name: np.stack([one[name] for one in outcomes]) for name in outcomes[0]}
+    if setting.name in SELECTED:
+        stacked["selectors"] = _selectors(meeting, previous, found[SEARCH], select_rng)
+    return stacked | {
+        "optimum": np.array([float(cross_values([target])[0, 0]) for target in targets]),
+        "span": np.array(previous.bounds().span),
+        "cells": np.array([one.n_clusters for one in found.values()]),
+        "costs": np.array([previous.from_labels(one.labels).cost for one in found.values()]),
     }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Previous tasks as a clustering sees them."""
+def drawn_tasks(
+    setting: Setting, reading: Reading, rng: np.random.Generator, n_targets: int
+) -> tuple[list[TabularMDP], list[TabularMDP]]:
+    """Previous tasks of a setting and new ones, as a reading has them."""
+    tasks = surveillance.family(
+        setting.previous, setting.targets, rng=rng, n_sequences=reading.n_sequences(setting), complex=setting.complex,
+        gamma=reading.gamma, escape_ends=reading.escape_ends,
+    )  # fmt: skip
+    targets = surveillance.new_tasks(tasks, n_targets, rng=rng)
+    return ([repeating(t) for t in tasks], [repeating(t) for t in targets]) if reading.repeats else (tasks, targets)
 
-    distance: FloatArray
-    spans: Mapping[str, float]
-    sequences: Array
-    scale: Scale
+
+def repeating(task: TabularMDP) -> TabularMDP:
+    """A task that begins anew, where the agent stands, after the last capture: only the step limit ends it."""
+    last = task.terminated & (task.reward > 0)
+    place = np.arange(task.n_states)[:, None] % surveillance.N_CELLS
+    return TabularMDP(
+        np.where(last, place, task.next_state), task.reward, gamma=task.gamma, terminated=task.terminated & ~last,
+        start=task.start, horizon=task.horizon, name=f"{task.name}, again and again", params=task.params,
+    )  # fmt: skip
+
+
+def _selectors(meeting: Meeting, previous: Previous, kept: Clustering, rng: np.random.Generator) -> FloatArray:
+    """The mean reward of an episode by selector and number of episodes [selectors, lengths, targets]."""
+    sources = [previous.policies[i] for i in kept.representatives]
+    experience = previous.U[:, kept.representatives]
+    found = np.empty((len(SELECTORS), len(LENGTHS), len(meeting.targets)))
+    for i, (name, stream) in enumerate(zip(SELECTORS, rng.spawn(len(SELECTORS)), strict=True)):
+        for j, length in enumerate(LENGTHS):
+            way = Way(name, SEARCH, length)
+            given: list[list[IntArray]] = [[] if name == Q_LEARNING else sources] * len(meeting.targets)
+            returns = meeting.returns(way, given, previous.bounds(), stream, experience)
+            found[i, j] = returns.mean(axis=(1, 2))
+    return found
+
+
+class Previous:
+    """Previous tasks as a clustering sees them: policies, cross values, distances, bounds."""
+
+    def __init__(self, tasks: Sequence[TabularMDP], reading: Reading, scale: Scale) -> None:
+        self.tasks, self.reading, self.scale = tasks, reading, scale
+        self.policies = [solve(task).policy for task in tasks]
+        self.U = cross_values(tasks, self.policies)
+        self.distance = policy_distance(self.U, paired=True)
+        self.sequences = surveillance.group_sequences(tasks)
+        self._bounds: dict[str, Bounds] = {}
+
+    def bounds(self, kind: str = "") -> Bounds:
+        """Bounds on returns, of the reading's kind unless another is named."""
+        which: Any = kind or self.reading.bounds
+        if which not in self._bounds:
+            self._bounds[which] = return_bounds(self.tasks, kind=which)
+        return self._bounds[which]
 
     def searched(
-        self, rng: np.random.Generator, *, episodes: int = EPISODES, bounds: str = "exact", **options: Any
+        self, rng: np.random.Generator, *, episodes: int = EPISODES, bounds: str = "", **options: Any
     ) -> Clustering:
         """By Search-Clusterings."""
-        return search_clusterings(
-            self.distance, episodes=episodes, span=self.spans[bounds], rng=rng, **self.scale.search, **options
-        )
+        span = self.bounds(bounds).span
+        return search_clusterings(self.distance, episodes=episodes, span=span, rng=rng, **self.scale.search, **options)
 
     def greedy(self, rng: np.random.Generator) -> Clustering:
-        """The best threshold."""
-        return greedy_clustering(self.distance, episodes=EPISODES, span=self.spans["exact"], rng=rng)
+        """The best threshold; with few of them, in one order of the tasks."""
+        asked: dict[str, Any] = {"episodes": EPISODES, "span": self.bounds().span}
+        if self.reading.thresholds is None:
+            return greedy_clustering(self.distance, rng=rng, **asked)
+        levels = np.quantile(self.distance, np.linspace(0, 1, self.reading.thresholds + 2)[1:-1])
+        seed = int(rng.integers(2**31))
+        found = [greedy_clustering(self.distance, rng=seed, thresholds=[level], **asked) for level in levels]
+        return min(found, key=lambda one: one.cost)
 
     def picked(self, _: np.random.Generator) -> Clustering:
         """One cell to each group sequence, as a person who knows the domain would choose."""
         return self.from_labels(np.unique(self.sequences, axis=0, return_inverse=True)[1].ravel())
 
     def from_labels(self, labels: Array) -> Clustering:
-        """These cells, with the average-case cost and the tight span, so that all can be compared."""
-        return Clustering.from_labels(self.distance, labels, episodes=EPISODES, span=self.spans["exact"])
+        """These cells, with the average-case cost and the reading's span, so that all can be compared."""
+        return Clustering.from_labels(self.distance, labels, episodes=EPISODES, span=self.bounds().span)
 
 
-def clusterings(setting: Setting) -> dict[str, Callable[[Drawn, np.random.Generator], Clustering]]:
+def clusterings(setting: Setting, reading: Reading) -> dict[str, Callable[[Previous, np.random.Generator], Clustering]]:
     """How each clustering of a setting is made; search is the first."""
     makers: dict[str, Callable[..., Clustering]] = {
-        SEARCH: Drawn.searched,
-        GREEDY: Drawn.greedy,
-        PICKED: Drawn.picked,
-        WORST: partial(Drawn.searched, kind="worst"),
-    }
-    makers |= {way.clustering: partial(Drawn.searched, episodes=way.episodes) for way in TUNED}
+        SEARCH: Previous.searched, GREEDY: Previous.greedy, PICKED: Previous.picked
+    }  # fmt: skip
+    makers |= {way.clustering: partial(Previous.searched, episodes=way.episodes) for way in TUNED}
     if setting.name in CORRECTED:
-        makers |= {
-            PLAIN: partial(Drawn.searched, variant="paper"),
-            WIDE: partial(Drawn.searched, bounds="paper"),
-            WIDE_PLAIN: partial(Drawn.searched, bounds="paper", variant="paper"),
-        }
+        makers[PLAIN] = partial(Previous.searched, variant="paper")
+    if has_wide(setting, reading):
+        makers[WIDE] = partial(Previous.searched, bounds="paper")
+        makers[WIDE_PLAIN] = partial(Previous.searched, bounds="paper", variant="paper")
     return makers
 
 
-class SettingRuns(Runs):
-    """What was run in a setting."""
+@dataclass(frozen=True)
+class SettingRuns:
+    """What was run in a setting with one seed: means over targets, in reward an episode."""
 
-    def __init__(self, setting: Setting, arrays: UnitArrays) -> None:
-        super().__init__(setting.name, ways(setting), arrays)
-        self.setting, self.title = setting, setting.title
+    setting: Setting
+    reading: Reading
+    arrays: UnitArrays
+
+    def reward(self, way: Way) -> float:
+        """The mean reward of all episodes."""
+        return float(self._of("reward", way).mean())
+
+    def final(self, way: Way) -> float:
+        """The mean reward of the last window of episodes."""
+        return float(self._of("final", way).mean())
+
+    def curve(self, way: Way) -> FloatArray:
+        """The mean reward of each window [WINDOWS]."""
+        return self._of("curve", way)
+
+    def deviation(self, way: Way) -> FloatArray:
+        """The standard deviation of a run in each window [WINDOWS]."""
+        return self._of("deviation", way)
+
+    def upto(self, way: Way, episodes: int) -> float:
+        """The mean reward of the first so many episodes: whole windows."""
+        n = episodes * WINDOWS // way.episodes
+        return float(self.curve(way)[:n].mean())
+
+    @property
+    def optimum(self) -> float:
+        """What an optimal policy earns in an episode."""
+        return float(self.arrays["optimum"].mean())
 
     def cost(self, clustering: str) -> float:
-        """The average-case cost with the tight span."""
+        """The average-case cost."""
         return float(self._clustered("costs", clustering))
-
-    def clustering(self, name: str) -> Clustering:
-        """A clustering, its cost without g."""
-        return Clustering.from_labels(self.arrays["distance"], self._clustered("labels", name))
 
     def cells(self, name: str) -> int:
         """How many sources a clustering leaves."""
-        return self.setting.previous if name == NONE else int(self._clustered("labels", name).max()) + 1 if name else 0
+        return self.setting.previous if name == NONE else int(self._clustered("cells", name)) if name else 0
 
-    def names(self, which: str = "names") -> list[str]:
-        """The names of the previous tasks, or of the "targets"."""
-        return list(from_text(self.arrays[which]))
-
-    def _clustered(self, array: str, name: str) -> Array:
-        found: Array = self.arrays[array][list(clusterings(self.setting)).index(name)]
+    def _of(self, name: str, way: Way) -> FloatArray:
+        found: FloatArray = self.arrays[name][ways(self.setting, self.reading).index(way)]
         return found
 
-
-UNITS = {
-    setting.name: Unit(
-        f"surveillance-{setting.name}", partial(run, setting),
-        repr((setting, ways(setting), list(clusterings(setting)))), setting.previous / 10,
-    )
-    for setting in SETTINGS
-}  # fmt: skip
-"""By setting."""
+    def _clustered(self, array: str, name: str) -> Any:
+        return self.arrays[array][list(clusterings(self.setting, self.reading)).index(name)]
 
 
-def by_setting(results: Results, names: Iterable[str] = UNITS) -> dict[str, SettingRuns]:
-    """The runs of these settings."""
-    return {
-        setting.name: SettingRuns(setting, results[UNITS[setting.name].name])
-        for setting in SETTINGS
-        if setting.name in names
-    }
+def unit(setting: Setting, reading: Reading) -> Unit:
+    """The work of a setting under a reading."""
+    told = (setting, reading, ways(setting, reading), list(clusterings(setting, reading)), SELECTORS, LENGTHS)
+    return Unit(
+        unit_name(setting, reading), partial(run, setting, reading), repr(told), setting.previous / 10,
+        f"surveillance-{setting.name}",
+    )  # fmt: skip
+
+
+def unit_name(setting: Setting, reading: Reading) -> str:
+    return f"{reading.name}-{setting.name}"
+
+
+def units(reading: Reading) -> list[Unit]:
+    """All settings under a reading."""
+    return [unit(setting, reading) for setting in SETTINGS]
+
+
+def by_setting(results: Results, reading: Reading, among: Iterable[Setting] = SETTINGS) -> dict[str, SettingRuns]:
+    """The runs of one seed under a reading, by setting: of those that were run."""
+    there = [one for one in among if unit_name(one, reading) in results]
+    return {one.name: SettingRuns(one, reading, results[unit_name(one, reading)]) for one in there}
+
+
+def all_draws(draws: Draws, among: Iterable[Setting] = SETTINGS) -> list[Mapping[str, SettingRuns]]:
+    """The runs of each seed, by setting."""
+    assert draws.reading is not None
+    chosen = list(among)
+    return [by_setting(results, draws.reading, chosen) for results in draws.results]

@@ -1,44 +1,48 @@
-"""Ways to meet a new task: an algorithm, the sources it is given, the episodes and the bounds it is tuned for."""
+"""Ways to meet a new task: an algorithm, the sources it is given, the episodes it is tuned for, and a reading."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray, IntArray
-from pastmaster.experiments.charts import OPTIMAL, Curves, Line
-from pastmaster.experiments.measured import Measured
-from pastmaster.experiments.scale import EPISODES, HORIZONS, WINDOWS, Scale
+from pastmaster.arrays import Array, FloatArray, IntArray
+from pastmaster.experiments.readings import Reading
+from pastmaster.experiments.scale import EPISODES, WINDOWS, Scale
 from pastmaster.experiments.unit import UnitArrays
 from pastmaster.reuse import RECOMMENDED, Exp3Transfer, QLearning, transfer
 from pastmaster.reuse.windows import windows
 from pastmaster.tasks.tabular import TabularMDP
-from pastmaster.values import Bounds, cross_values
+from pastmaster.values import Bounds
 
 EXP3, UNTRIMMED, PPR = "EXP-3-Transfer", "EXP-3-Transfer without elimination", "Probabilistic Policy Reuse"
-Q_LEARNING, OURS = "Q-learning", "regret balancing, decaying epsilon (ours)"
-DECAYING_EXP3, DECAYING_Q = "EXP-3-Transfer, decaying epsilon", "Q-learning, decaying epsilon"
-ALGORITHMS: dict[str, dict[str, Any]] = {
-    EXP3: {"selector": "exp3-transfer", "learner": QLearning()},
-    UNTRIMMED: {"selector": partial(Exp3Transfer, elimination="none"), "learner": QLearning()},
-    PPR: {"selector": "ppr", "learner": QLearning()},
-    Q_LEARNING: {"selector": "exp3-transfer", "learner": QLearning()},  # with no source there is nothing to select
-    OURS: RECOMMENDED,
-    DECAYING_EXP3: {"selector": "exp3-transfer", "learner": RECOMMENDED["learner"]},
-    DECAYING_Q: {"selector": "exp3-transfer", "learner": RECOMMENDED["learner"]},
-}
+Q_LEARNING, OURS, DECAYING_EXP3 = "Q-learning", "regret balancing (ours)", "EXP-3-Transfer, decaying epsilon"
+DECAYING_Q, INFORMED, TSALLIS = "Q-learning, decaying epsilon", "informed (ours)", "Tsallis-INF"
+PAPERS = (EXP3, UNTRIMMED, PPR, Q_LEARNING)
+"""Algorithms with the paper's learner; the others explore less and less, as ``RECOMMENDED`` does."""
+
+
+def options(algorithm: str, reading: Reading) -> dict[str, Any]:
+    """Arguments of ``transfer`` that make an algorithm; with no source there is nothing to select."""
+    exp3 = partial(Exp3Transfer, check_every=reading.check_every)
+    selectors = {
+        PPR: "ppr", OURS: RECOMMENDED["selector"], INFORMED: "informed", TSALLIS: "tsallis-inf",
+        UNTRIMMED: partial(exp3, elimination="none"),
+    }  # fmt: skip
+    learner = QLearning() if algorithm in PAPERS else RECOMMENDED["learner"]
+    return {"selector": selectors.get(algorithm, exp3), "learner": replace(learner, step_size=reading.step_size)}
 
 
 class Way(NamedTuple):
-    """An algorithm, a clustering by name, T, and which bounds the selector is given."""
+    """An algorithm, a clustering by name, T, and which bounds the selector is given ("": those of the reading)."""
 
     algorithm: str
     clustering: str
     episodes: int = EPISODES
-    bounds: str = "exact"
+    bounds: str = ""
 
     @property
     def label(self) -> str:
@@ -46,117 +50,40 @@ class Way(NamedTuple):
         return self.algorithm if self.clustering in ("", "sources") else f"{self.algorithm}, {self.clustering}"
 
 
-def meet(
-    targets: Sequence[TabularMDP], sources: Callable[[int], Sequence[IntArray]], way: Way, bounds: Bounds,
-    scale: Scale, rng: np.random.Generator,
-) -> UnitArrays:  # fmt: skip
-    """Run one way on each target; ``sources`` gives those of a target by its number.
+class Meeting(NamedTuple):
+    """What every way meets: new tasks, a reading, how much is run."""
 
-    Returns ``totals``, cumulative rewards after each of HORIZONS (nan beyond T) [targets, trials, 3]; ``final``, the
-    mean return of the last window [targets, trials]; ``curves``, means over targets [trials, windows]; the
-    ``deviation`` of a run around its target's mean [windows]; how often bounds were ``widened``; and the ``shares`` of
-    the first target's arms [windows, c + 1].
-    """
-    cut, shape = windows(way.episodes, way.episodes // WINDOWS), (len(targets), scale.trials)
-    totals, curves = np.full((*shape, len(HORIZONS)), np.nan), np.empty((*shape, WINDOWS))
-    widened, shares = 0, np.empty((0, 0))
-    for i, (target, stream) in enumerate(zip(targets, rng.spawn(len(targets)), strict=True)):
-        run = transfer(
-            target, sources(i), episodes=way.episodes, bounds=bounds, rng=stream, trials=scale.trials,
-            on_violation="widen", **ALGORITHMS[way.algorithm],
+    targets: Sequence[TabularMDP]
+    reading: Reading
+    scale: Scale
+
+    def returns(
+        self, way: Way, sources: Sequence[Sequence[IntArray]], bounds: Bounds, rng: np.random.Generator,
+        experience: Array | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """The returns of one way on each target [targets, trials, T], with the ``sources`` of each."""
+        known: dict[str, Any] = {"experience": experience} if way.algorithm == INFORMED else {}
+        return np.stack(
+            [
+                transfer(
+                    target, own, episodes=way.episodes, bounds=bounds, rng=stream, trials=self.scale.trials,
+                    on_violation="widen", **known, **options(way.algorithm, self.reading),
+                ).returns
+                for target, own, stream in zip(self.targets, sources, rng.spawn(len(self.targets)), strict=True)
+            ]
         )  # fmt: skip
-        for place, horizon in enumerate(HORIZONS):
-            if horizon <= way.episodes:
-                totals[i, :, place] = run.returns[:, :horizon].sum(axis=1)
-        curves[i] = cut.means(run.returns)
-        widened += int(run.widened.sum())
-        shares = run.shares(way.episodes // WINDOWS) if i == 0 else shares
-    deviation = np.sqrt(curves.var(axis=1).mean(axis=0))
+
+
+def summed_up(returns: FloatArray) -> UnitArrays:
+    """Of returns [targets, trials, T]: means of the targets, of all episodes and of the last; the learning curve.
+
+    ``deviation`` is that of a run around the mean of its target.
+    """
+    episodes = returns.shape[2]
+    curves = windows(episodes, episodes // WINDOWS).means(returns)
     return {
-        "totals": totals, "final": curves[:, :, -1], "curves": curves.mean(axis=0), "deviation": deviation,
-        "widened": np.array(widened), "shares": shares,
-    }  # fmt: skip
-
-
-def meet_all(
-    targets: Sequence[TabularMDP], ways: Sequence[Way], sources: Callable[[Way, int], Sequence[IntArray]],
-    bounds: Mapping[str, Bounds], scale: Scale, rng: np.random.Generator,
-) -> UnitArrays:  # fmt: skip
-    """Run each way on each target; ``sources`` gives those of a way and a target, ``bounds`` are by their kind.
-
-    Returns the outcomes of all ways as arrays, the shares of the first way, and what scores are relative to.
-    """
-    outcomes = [
-        meet(targets, partial(sources, way), way, bounds[way.bounds], scale, stream)
-        for way, stream in zip(ways, rng.spawn(len(ways)), strict=True)
-    ]
-    stacked = {name: np.stack([one[name] for one in outcomes]) for name in outcomes[0] if name != "shares"}
-    return stacked | {
-        "shares": outcomes[0]["shares"],
-        "optimum": np.array([float(cross_values([target])[0, 0]) for target in targets]),
-        "lower": np.array(bounds["exact"].lower),
+        "reward": returns.mean(axis=(1, 2)),
+        "final": curves[:, :, -1].mean(axis=1),
+        "curve": curves.mean(axis=(0, 1)),
+        "deviation": np.sqrt(curves.var(axis=1).mean(axis=0)),
     }
-
-
-class Runs:
-    """The arrays of ``meet_all``, read by way.
-
-    A score is 100 (mean return - lower) / (optimum - lower), the percent of optimal counted from the worst possible
-    return. It is summed over targets before dividing, because some optima are near zero.
-    """
-
-    def __init__(self, name: str, ways: Sequence[Way], arrays: UnitArrays) -> None:
-        self.name, self.ways, self.arrays = name, list(ways), arrays
-        self.optimum, self.lower = arrays["optimum"], float(arrays["lower"])
-
-    def score(self, way: Way, episodes: int | None = None) -> Measured:
-        """The score over all episodes, or the first so many of them."""
-        upto = way.episodes if episodes is None else episodes
-        samples = self._of("totals", way)[:, :, HORIZONS.index(upto)] / upto
-        return Measured.of(samples, self._score, f"{self.name} {way} score {upto}")
-
-    def final(self, way: Way) -> Measured:
-        """The score of the last window."""
-        return Measured.of(self._of("final", way), self._score, f"{self.name} {way} final")
-
-    def reward(self, way: Way) -> Measured:
-        """The cumulative reward, a mean over targets: the paper's unit."""
-        samples = self._of("totals", way)[:, :, HORIZONS.index(way.episodes)]
-        return Measured.of(samples, lambda means: means.mean(axis=-1), f"{self.name} {way} reward")
-
-    def line(self, way: Way, label: str) -> Line:
-        """The learning curve."""
-        middles = windows(way.episodes, way.episodes // WINDOWS).middles
-        return Line(label, middles, self._of("curves", way).mean(axis=0), self._of("deviation", way))
-
-    def curves(self, title: str, ways: Mapping[str, Way]) -> Curves:
-        """Learning curves by label, with what an optimal policy earns."""
-        ends, level = np.array([0.0, EPISODES]), np.full(2, self.optimum.mean())
-        optimal = Line(OPTIMAL, ends, level, np.zeros(2), reference=True)
-        return Curves(title, [*(self.line(way, label) for label, way in ways.items()), optimal])
-
-    def number_row(self, title: str, way: Way, sources: int) -> list[Any]:
-        """A line of ``numbers.csv``."""
-        measured = [number for one in (self.reward(way), self.score(way), self.final(way)) for number in one.row]
-        widened = int(self.arrays["widened"][self.ways.index(way)])
-        return [title, way.algorithm, way.clustering, sources, way.episodes, *measured, widened]
-
-    def below(self, way: Way, other: Way) -> float:
-        """In which share of the other's windows, up to this one's T, this one's mean return is lower beyond chance."""
-        ratio = other.episodes // way.episodes
-        n = WINDOWS // ratio
-        own = self._of("curves", way)[:, : n * ratio].reshape(-1, n, ratio).mean(axis=2)
-        theirs = self._of("curves", other)[:, :n]
-        name = f"{self.name} {way} {other}"
-        leads = [
-            Measured.mean(own[:, i], f"{name} {i}") - Measured.mean(theirs[:, i], f"{name} {i}'") for i in range(n)
-        ]
-        return float(np.mean([lead.high < 0 for lead in leads]))
-
-    def _score(self, means: FloatArray) -> FloatArray:
-        got: FloatArray = (means - self.lower).sum(axis=-1)
-        return 100.0 * got / float((self.optimum - self.lower).sum())
-
-    def _of(self, name: str, way: Way) -> FloatArray:
-        found: FloatArray = self.arrays[name][self.ways.index(way)]
-        return found

@@ -13,15 +13,12 @@ from pastmaster.arrays import Array, FloatArray
 from pastmaster.clustering import search_clusterings
 from pastmaster.experiments import scikit
 from pastmaster.experiments.charts import Columns
-from pastmaster.experiments.claims import Checks, check
-from pastmaster.experiments.measured import Measured
+from pastmaster.experiments.readings import Reading
 from pastmaster.experiments.scale import EPISODES, Scale
 from pastmaster.experiments.scikit import adjusted_rand
-from pastmaster.experiments.unit import Experiment, Pictures, Results, Tables, Unit, UnitArrays
+from pastmaster.experiments.unit import Draws, Experiment, Pictures, Results, Tables, Unit, UnitArrays
 from pastmaster.experiments.windy_clusters import draw_cells, family
 
-STABLE = 0.8
-"""The mean adjusted Rand index between consecutive clusterings from which on we call them largely stable."""
 SLICES = (20, 50, 100)
 
 
@@ -49,29 +46,24 @@ def agreements(labels: Array) -> FloatArray:
     return np.array(found)
 
 
-def claims(results: Results) -> Checks:
-    arrays = results["windy-incremental"]
-    index = agreements(arrays["labels"])
-    mean = Measured(float(index.mean()))
-    checks = [  # of one order, so without intervals: the seeds are other orders
-        check("mean adjusted Rand index of a clustering and the next", mean, ">=", STABLE, "index"),
-        check("consecutive clusterings that agree in full", Measured(float(np.mean(index == 1.0))), unit="share"),
-        check("cells at the end", Measured(float(arrays["labels"][-1].max() + 1)), unit="cells"),
-    ]
-    return {"windy-incremental": checks}
+def agreement(results: Results, _: Reading | None, __: str) -> float:
+    """The mean adjusted Rand index of a clustering and the next."""
+    return float(agreements(results["windy-incremental"]["labels"]).mean())
 
 
-def tables(results: Results) -> Tables:
-    arrays = results["windy-incremental"]
+def final_cells(results: Results, _: Reading | None, __: str) -> float:
+    """The number of cells when all tasks are there."""
+    return float(results["windy-incremental"]["labels"][-1].max() + 1)
+
+
+def tables(draws: Draws) -> Tables:
+    arrays = draws.results[0]["windy-incremental"]
     index = [float("nan"), *agreements(arrays["labels"]).tolist()]
     lines = [
         [int(size), int(arrays["order"][size - 1]), int(labels.max() + 1), agreement]
         for size, labels, agreement in zip(arrays["sizes"], arrays["labels"], index, strict=True)
     ]
     yield "clusterings", Columns(["tasks", "last task", "cells", "agreement with the one before"], lines)
-    head = ["tasks", *(f"task {i}" for i in range(arrays["labels"].shape[1]))]
-    rows = ([int(size), *labels.tolist()] for size, labels in zip(arrays["sizes"], arrays["labels"], strict=True))
-    yield "cells", Columns(head, rows)
 
 
 def matched(labels: Array) -> Array:
@@ -90,10 +82,10 @@ def matched(labels: Array) -> Array:
     return found
 
 
-def pictures(results: Results) -> Pictures:
+def pictures(draws: Draws) -> Pictures:
     from matplotlib import colormaps
 
-    arrays, points = results["windy-incremental"], family()[1]
+    arrays, points = draws.results[0]["windy-incremental"], family()[1]
     cells, sizes = matched(arrays["labels"]), arrays["sizes"]
     figure, panels = figures.new_figure(13, 8, nrows=3, ncols=2, width_ratios=[1.9, 1])
     for axes in panels[:, 0]:
@@ -116,6 +108,6 @@ def pictures(results: Results) -> Pictures:
 
 
 EXPERIMENT = Experiment(
-    "windy-incremental", "Windy corridor: tasks added one by one", [Unit("windy-incremental", run, "one order", 12)],
-    tables, pictures, claims, scikit.check,
+    "windy-incremental", "Windy corridor: tasks added one by one", tables, pictures,
+    common=[Unit("windy-incremental", run, "one order", 12)], check=scikit.check,
 )  # fmt: skip

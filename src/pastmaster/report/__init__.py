@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pastmaster.checks import called_as
 from pastmaster.errors import InvalidInputError
-from pastmaster.experiments.folder import CLAIMS
+from pastmaster.experiments.folder import JUDGED
 from pastmaster.files import write_whole
 from pastmaster.report.page import Page
 from pastmaster.report.render import plotly_script, render
@@ -100,9 +100,9 @@ reproduction folder or a repository
     """
     folder = Path(place)
     if "://" not in str(place) and folder.is_dir():
-        if not (folder / CLAIMS).is_file():
+        if not (folder / JUDGED).is_file():
             raise InvalidInputError(
-                f"read_page: place is {str(folder)!r}, a folder without {CLAIMS}, must be what `pastmaster reproduce` "
+                f"read_page: place is {str(folder)!r}, a folder without {JUDGED}, must be what `pastmaster reproduce` "
                 "wrote, or a repository"
             )
         return _dated(reproduction_page(folder))

@@ -63,7 +63,7 @@
     for (const line of figure.lines) {
       const at = line.reference ? -1 : styled++;
       const hue = line.reference ? look.line : colour(at), strokes = line.reference ? [2, 3] : dash(at);
-      const x = floats(line.episode), mean = floats(line.mean), deviation = floats(line.deviation);
+      const x = floats(line.episode || figure.lines[0].episode), mean = floats(line.mean), deviation = floats(line.deviation);
       const visible = !hidden.has(line.label);
       if (!line.reference && deviation.some((value) => value > 0)) {
         const ends = (sign) => Array.from(mean, (value, i) => value + sign * deviation[i]);

@@ -1,4 +1,4 @@
-"""What a report says, apart from how it looks: a page of sections, made of texts, tables, claims and charts."""
+"""What a report says, apart from how it looks: a page of sections, made of texts, tables, sentences and charts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Trend:
 
 
 Part = Prose | Table | Reproduction | Gallery | Picture
-"""Of a ``Reproduction`` its claims are shown."""
+"""Of a ``Reproduction`` its sentences are shown."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ def payload(chart: Chart) -> dict[str, Any]:
             kept = thinned(len(line.episode))
             columns = {"episode": line.episode, "mean": line.mean, "deviation": line.deviation}
             entry |= {name: floats(values[kept]) for name, values in columns.items()}
+        first = packed["lines"][0]["episode"]
+        for entry in packed["lines"][1:]:  # most lines of a chart share their episodes
+            entry["episode"] = "" if entry["episode"] == first else entry["episode"]
     elif isinstance(chart, Shares):
         kept = thinned(len(chart.episode))
         arms = [{"label": label, "share": floats(share[kept])} for label, share in chart.arms.items()]

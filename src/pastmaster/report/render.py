@@ -18,12 +18,11 @@ from typing import Any
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.experiments import Reproduction
-from pastmaster.experiments.claims import Check, Claim
 from pastmaster.figures import COLOURS, DASHES
 from pastmaster.report.drawn import bars_html, trend_html
 from pastmaster.report.page import Bars, Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import payload
-from pastmaster.tables import counted
+from pastmaster.report.sentences import sentences_html
 from pastmaster.texts import printable
 
 NO_SCRIPT = "The figures need JavaScript, all of which is in this file. The texts and tables are complete without it."
@@ -102,7 +101,7 @@ def _main(page: Page) -> Iterator[str]:
             if isinstance(part, Gallery):
                 yield from _gallery(next(numbers), part)
             elif isinstance(part, Reproduction):
-                yield from _claims(part)
+                yield from sentences_html(part, _text)
             elif isinstance(part, Picture):
                 yield _picture(part)
             else:
@@ -135,76 +134,6 @@ def _gallery(i: int, gallery: Gallery) -> list[str]:
         _data(f"figures-{i}", charts),
         "</div>",
     ]
-
-
-def _claims(found: Reproduction) -> list[str]:
-    """Every claim with its result in words; its reason and checks in a row of their own."""
-    if not found.claims:
-        return [_prose(Prose("There are no claims in this folder.", aside=True))]
-    names = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in ("claim", "result"))
-    caption = "<caption>What was claimed, and on how many seeds it held</caption>"
-    head = f'{caption}<thead role="rowgroup"><tr role="row">{names}</tr></thead>'
-    # Roles are explicit because a narrow screen lays the rows out as blocks, and some browsers then forget the table.
-    return [f'<table class="claims" role="table">{head}', *(_claim(claim, found) for claim in found.claims), "</table>"]
-
-
-def _claim(claim: Claim, found: Reproduction) -> str:
-    seeds = f"held on {sum(claim.held)} of {counted(len(claim.held), 'seed')}"
-    mark = '<span class="mark" aria-hidden="true">{}</span>'
-    result, css = {
-        None: ("not judged", "minor"),
-        True: (f"{mark.format('&#10003;')} {seeds}", "held"),
-        False: (f"{mark.format('&#10007;')} failed: {seeds}", "failed"),
-    }[claim.reproduced]
-    quick = ' <span class="quick">quick</span>' if found.mode == "quick" else ""
-    claimed = (
-        f'<span class="minor">{_text(claim.id)}</span> {_text(claim.sentence)} '
-        f'<span class="minor">Experiment: {_text(claim.experiment.replace("-", " "))}</span>'
-    )
-    below = _below(claim, found)
-    return (
-        f'<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader">{claimed}</th>'
-        f'<td role="cell" class="{css}">{result}{quick}</td></tr>\n'
-        + (f'<tr role="row" class="below"><td role="cell" colspan="2">{below}</td></tr>' if below else "")
-        + "</tbody>"
-    )
-
-
-def _below(claim: Claim, found: Reproduction) -> str:
-    """What stands under a claim: the reason where it failed, the seeds on which it failed, the checks."""
-    below = f'<p class="reason">Why, we think: {_text(claim.reason)}</p>' if claim.reason else ""
-    lost = [str(seed) for seed, held in zip(found.seeds, claim.held, strict=True) if not held]
-    if 0 < len(lost) < len(claim.held) and claim.reproduced is not None:
-        below += f'<p class="minor">Failed with seed{"s" if len(lost) > 1 else ""} {", ".join(lost)}.</p>'
-    if claim.checks:
-        judged = [check.held for check in claim.checks if check.held is not None]
-        more = f", {len(claim.checks) - len(judged)} more measured" if len(judged) < len(claim.checks) else ""
-        result = f"with seed {found.seeds[0]}: {sum(judged)} of {counted(len(judged), 'check')} held{more}"
-        below += f"<details><summary>Measurements {result}</summary>{_table(_checks(claim))}</details>"
-    return below
-
-
-def _checks(claim: Claim) -> Table:
-    rows = [
-        (
-            check.name,
-            _held(check, n_held, len(claim.held)),
-            "-" if check.value is None else f"{check.value:.4g}",
-            "-" if check.low is None or check.high is None else f"{check.low:.4g} to {check.high:.4g}",
-            check.unit,
-            check.wanted or "-",
-        )
-        for check, n_held in zip(claim.checks, claim.checks_held, strict=True)
-    ]
-    return Table("Measurements", ("what", "held", "measured", "95% interval", "unit", "wanted"), rows, numeric=(2, 3))
-
-
-def _held(check: Check, n_held: int | None, n_seeds: int) -> str:
-    """Whether a check held, in words."""
-    if check.held is None:
-        return "not judged"
-    seeds = "" if n_held is None or n_seeds == 1 else f" ({n_held} of {n_seeds} seeds)"
-    return ("yes" if check.held else "no") + seeds
 
 
 def _table(table: Table) -> str:

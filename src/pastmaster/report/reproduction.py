@@ -1,21 +1,43 @@
-"""A reproduction folder as a page: the claims, and the charts and pictures of its first seed, by experiment."""
+"""A reproduction folder as a page: the sentences, the figures of the paper for each reading, then our findings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from pastmaster.errors import DamagedError
-from pastmaster.experiments.charts import COLUMNS, read_bytes, read_charts
-from pastmaster.experiments.claims import POINTS, SCORE
-from pastmaster.experiments.folder import Reproduction, read_claims
-from pastmaster.report.page import Gallery, Page, Part, Picture, Prose, Section
+from pastmaster.experiments.charts import (
+    COLUMNS,
+    TABLE,
+    Chart,
+    Curves,
+    Indices,
+    Line,
+    read_bytes,
+    read_charts,
+    read_tables,
+)
+from pastmaster.experiments.folder import FIGURES, Reproduction, read_judged
+from pastmaster.experiments.pooled import ENOUGH
+from pastmaster.experiments.readings import READINGS, TRIED
+from pastmaster.report.page import Gallery, Page, Part, Picture, Prose, Section, Table
+from pastmaster.report.payload import thinned
+from pastmaster.tables import one_line
 
 MOST_CHARTS, MOST_PICTURE_BYTES = 1000, 8_000_000
+MOST_POINTS = 60  # of a learning curve
 PNG = b"\x89PNG\r\n\x1a\n"
-ABOUT = "Which claims of the paper could be reproduced, and the measurements behind them."
+CURVES = "learning-curves"  # pictures of what the page draws itself
+ABOUT = "What the paper says, sentence by sentence, what became of it under each reading, and the figures behind it."
 QUICK = "This was a quick run, smaller than the experiments it stands for: it shows that everything runs, and no more."
-ABOUT_SCORES = f"A score is the {SCORE}: 0 is the worst possible return, 100 the optimal one."
+ABOUT_VERDICTS = (
+    "Draws of tasks are the replicates. A case holds where the 95% interval over draws (Student's t; the bootstrap is "
+    "beside it) lies on the claimed side, is contrary where it lies on the other, and is not shown in between. A "
+    "sentence holds where all its cases do, and in part where some do. In a small plot the vertical line is what is "
+    "claimed, and each case has its own scale."
+)
+OURS = "Our findings: "
 GALLERIES = {
     "curves": ("Learning curves", "Mean return against episodes; the band is one standard deviation to either side."),
     "map": (
@@ -37,43 +59,74 @@ GALLERIES = {
 
 def reproduction_page(folder: Path) -> Page:
     """The page of a folder that ``reproduce`` wrote."""
-    found = read_claims(folder)
-    first = found.seed_folder(found.seeds[0])
-    places = {path.name: path for path in sorted(first.iterdir()) if path.is_dir()} if first.is_dir() else {}
-    n_charts = sum(len(list(place.glob(f"{kind}-*.csv"))) for place in places.values() for kind in COLUMNS)
+    found = read_judged(folder)
+    figures = folder / FIGURES
+    places = {path.name: path for path in sorted(figures.iterdir()) if path.is_dir()} if figures.is_dir() else {}
+    n_charts = sum(len(list(place.glob(f"{kind}-*.csv"))) for place in places.values() for kind in (*COLUMNS, TABLE))
     if n_charts > MOST_CHARTS:
-        raise DamagedError(f"{first} holds {n_charts} charts, must hold at most {MOST_CHARTS}")
+        raise DamagedError(f"{figures} holds {n_charts} charts, must hold at most {MOST_CHARTS}")
     titles = {name: found.experiments.get(name, _words(name).capitalize()) for name in [*found.experiments, *places]}
-    sections = [Section(title, _parts(places[name], title)) for name, title in titles.items() if name in places]
+    sections = [
+        Section(f"{OURS if name in found.findings else ''}{title}", _parts(places[name], title))
+        for name, title in titles.items()
+        if name in places
+    ]
     shown = [section for section in sections if section.parts]
+    if not shown:
+        shown = [Section("Figures", [Prose("There are no figures: the folder holds sentences only.", aside=True)])]
+    first = Section("Sentences", [*([_readings(found)] if found.readings else []), found])
+    return Page("Reproduction report", ABOUT, _facts(found), [first, *shown], _notes(found))
+
+
+def _notes(found: Reproduction) -> list[Prose]:
     notes = [Prose(QUICK, aside=True)] if found.mode == "quick" else []
-    if shown:
-        notes.append(Prose(f"The figures show seed {found.seeds[0]}, the first of the run."))
-    else:
-        shown = [Section("Figures", [Prose("There are no figures: the folder holds claims only.", aside=True)])]
-    if any(check.unit == POINTS for claim in found.claims for check in claim.checks):
-        notes.append(Prose(ABOUT_SCORES))
-    return Page("Reproduction report", ABOUT, _facts(found), [Section("Claims", [found]), *shown], notes)
+    if found.caveat:
+        notes.append(Prose(f"{found.caveat}.", aside=True))
+    tried = f" {TRIED}" if set(found.readings) & set(READINGS) else ""
+    return [*notes, Prose(f"{ABOUT_VERDICTS}{tried}")]
+
+
+def _readings(found: Reproduction) -> Table:
+    """The readings side by side."""
+    names = list(
+        dict.fromkeys(key for table in found.readings.values() for key in table if key not in ("name", "words"))
+    )
+    rows = [(name, *(one_line(str(table.get(name, "-")), 120) for table in found.readings.values())) for name in names]
+    return Table("How the paper is read", ("", *found.readings), rows)
 
 
 def _facts(found: Reproduction) -> list[tuple[str, str]]:
     seeds = found.seeds
     in_a_row = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+    told = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
     return [
         ("Result", "not judged" if found.mode == "quick" else found.verdict),
         ("Run", found.mode),
-        ("Seeds", f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))),
+        ("Draws", f"{len(seeds)} of {ENOUGH}, seeds {told}"),
         ("Machine", found.machine),
         ("pastmaster", found.version),
     ]
 
 
 def _parts(folder: Path, heading: str) -> list[Part]:
-    """The pictures of an experiment, and a gallery for each kind of chart."""
-    parts: list[Part] = [_picture(path, heading) for path in sorted(folder.glob("*.png"))]
+    """The tables and pictures of an experiment, and a gallery for each kind of chart."""
+    parts: list[Part] = [Table(one.title, one.head, [tuple(row) for row in one.rows]) for one in read_tables(folder)]
+    pictures = [path for path in sorted(folder.glob("*.png")) if CURVES not in path.stem]
+    parts += [_picture(path, heading) for path in pictures]
     for kind, charts in groupby(read_charts(folder), lambda chart: chart.kind):
-        parts.append(Gallery(*GALLERIES[kind], tuple(charts)))
+        parts.append(Gallery(*GALLERIES[kind], tuple(map(_thinned, charts))))
     return parts
+
+
+def _thinned(chart: Chart) -> Chart:
+    """A chart of learning curves with fewer points: a page holds many charts, drawn small."""
+    if not isinstance(chart, Curves):
+        return chart
+    return Curves(chart.title, [_some(line, thinned(len(line.mean), MOST_POINTS)) for line in chart.lines])
+
+
+def _some(line: Line, kept: Indices) -> Line:
+    return replace(line, episode=line.episode[kept], mean=line.mean[kept], deviation=line.deviation[kept])
 
 
 def _picture(path: Path, heading: str) -> Picture:
