@@ -1,115 +1,137 @@
-"""docs/reproduction.md from a reproduction on ten seeds: the claims table and the figures.
+"""docs/reproduction.md from a reproduction: the table of sentences with its small plots, the figures, our findings.
 
-pastmaster reproduce --seed 100 --seeds 10 --out ten-seeds && python -m benchmarks.reproduction ten-seeds
+pastmaster reproduce --seeds 20 --out twenty
+pastmaster reproduce why loose-ends loose-parts --seeds 5 --out why
+python -m benchmarks.reproduction twenty why
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.measure import write_table
+from pastmaster.experiments import SENTENCES, Reproduction
+from pastmaster.experiments.charts import Columns, read_tables
+from pastmaster.experiments.folder import FIGURES, read_judged
+from pastmaster.experiments.pooled import ENOUGH, VERDICTS
+from pastmaster.experiments.sentences import Case, Judged
+from pastmaster.report.sentences import plot
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
+IMAGES = PAGE.parent / "images"
 PICTURES = {
-    "reproduction-algorithms": "algorithm-comparison/learning-curves",
-    "reproduction-gains": "clustering-gains/gains",
-    "reproduction-reward": "reward-summary/cumulative-reward",
-    "reproduction-clusterings": "clustering-comparison/scores",
-    "reproduction-clustering-exp3": "clustering-comparison/learning-curves-exp3",
-    "reproduction-clustering-ppr": "clustering-comparison/learning-curves-ppr",
-    "reproduction-time": "time-comparison/learning-curves",
-    "reproduction-useless": "useless-sources/learning-curves",
-    "reproduction-worst-case": "worst-case-cost/scores",
-    "reproduction-complex": "complex-domain/cumulative-reward",
-    "reproduction-corrections": "corrections/scores",
-    "reproduction-coloured-grid": "coloured-grid/clusters",
-    "reproduction-windy": "windy-clusters/average-and-worst-case",
-    "reproduction-windy-corrections": "windy-clusters/corrections",
-    "reproduction-incremental": "windy-incremental/incremental",
+    "algorithms": "algorithm-comparison/{}-learning-curves",
+    "gains": "clustering-gains/{}-gains",
+    "reward": "reward-summary/{}-rewards",
+    "clusterings": "clustering-comparison/{}-rewards",
+    "clustering-exp3": "clustering-comparison/{}-learning-curves-exp3",
+    "clustering-ppr": "clustering-comparison/{}-learning-curves-ppr",
+    "complex": "complex-domain/{}-rewards",
+    "time": "time-comparison/{}-learning-curves",
+    "selectors": "selectors/{}-selectors",
+    "useless": "useless-sources/{}-learning-curves",
+    "corrections": "corrections/{}-rewards",
 }
-SHOWN = 3
+COMMON = {
+    "coloured-grid": "coloured-grid/clusters",
+    "windy": "windy-clusters/average-and-worst-case",
+    "incremental": "windy-incremental/incremental",
+}
+TABLES = ("algorithm-comparison", "clustering-comparison", "complex-domain", "selectors", "costs", "corrections",
+          "useless-sources", "why", "loose-ends", "loose-parts")  # fmt: skip
+"""Experiments whose tables are on the page, each between the marks of its name."""
+STYLE = (
+    "<style>.grid{stroke:#888}.series{stroke:#888;stroke-width:1.5}.mark{fill:#888}.held{stroke:#1a7f37}"
+    ".mark.held{fill:#1a7f37}.failed{stroke:#c62828}.mark.failed{fill:#c62828}</style>"
+)
 
 
-def run(folder: str) -> None:
-    out = Path(folder)
-    told = json.loads((out / "claims.json").read_text(encoding="utf-8"))
-    first = out / f"seed-{told['seeds'][0]}"
-    for name, source in PICTURES.items():
-        shutil.copyfile(first / f"{source}.png", PAGE.parent / "images" / f"{name}.png")
-    n = len(told["seeds"])
-    good = sum(claim["reproduced"] for claim in told["claims"])
-    intro = (
-        f"{good} of {len(told['claims'])} claims reproduced: held on at least 9 of {n} seeds ({told['seeds'][0]} to "
-        f"{told['seeds'][-1]}). pastmaster {told['version']}, {told['machine']}."
-    )
-    header = "claim | held on | measured: first seed (95% interval); least to most of all seeds"
-    write_table("claims", intro, header, [_line(claim, n) for claim in told["claims"]], PAGE)
-    _write_scores("scores", out, told["seeds"], "algorithm-comparison/numbers.csv", "algorithm", "clustering")
-    _write_scores("corrections", out, told["seeds"], "corrections/corrections.csv", "variant")
-    _write_scores("useless", out, told["seeds"], "useless-sources/numbers.csv", "algorithm")
-    _copy_table("complex", "Cumulative reward of 10,000 episodes, first seed:", first / "complex-domain" / "table.csv")
+def run(*folders: str) -> None:
+    """Write the page from a reproduction, and from those of the experiments that are run by name."""
+    found = read_judged(Path(folders[0]))
+    names = list(found.readings)
+    for slug, source in PICTURES.items():
+        for reading in names:
+            _copy(found.out / FIGURES / f"{source.format(reading)}.png", f"reproduction-{slug}-{reading}")
+    for slug, source in COMMON.items():
+        _copy(found.out / FIGURES / f"{source}.png", f"reproduction-{slug}")
+    head = "# | line | what the paper says | " + " | ".join(names)
+    write_table("sentences", _intro(found), head, [_line(one.id, found) for one in SENTENCES], PAGE)
+    counts = [
+        f"| {name} | {' | '.join(str(found.counts(name).get(verdict, 0)) for verdict in VERDICTS)} |" for name in names
+    ]
+    write_table("counts", _intro(found), " | ".join(["reading", *VERDICTS]), counts, PAGE)
+    for folder in map(Path, folders):
+        for name in TABLES:
+            if (folder / FIGURES / name).is_dir():
+                _write_tables(name, list(read_tables(folder / FIGURES / name)), len(read_judged(folder).seeds))
 
 
-def _write_scores(section: str, out: Path, seeds: list[int], file_name: str, *names: str) -> None:
-    """The score in each setting, by the columns ``names``: mean, least and most of all seeds."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for seed in seeds:
-        with (out / f"seed-{seed}" / file_name).open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                name = ", ".join(filter(None, (row[name] for name in names)))
-                found.setdefault(name, {}).setdefault(row["setting"], []).append(float(row["score"]))
-    lines = []
-    for name, scores in found.items():
-        cells = (f"{sum(s) / len(s):.0f} ({min(s):.0f} .. {max(s):.0f})" for s in scores.values())
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    heads = (re.sub(r" previous tasks, (\d) targets?", r" / \1", name) for name in next(iter(found.values())))
-    write_table(
-        section, f"Score, mean (least .. most) of the {len(seeds)} seeds:", " | ".join(["", *heads]), lines, PAGE
-    )
+def _copy(source: Path, name: str) -> None:
+    shutil.copyfile(source, IMAGES / f"{name}.png")
 
 
-def _copy_table(section: str, intro: str, path: Path) -> None:
-    """A CSV file as a table of the page, four digits to a number."""
-    with path.open(encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    write_table(section, intro, " | ".join(head), [f"| {' | '.join(map(_short, row))} |" for row in rows], PAGE)
+def _intro(found: Reproduction) -> str:
+    n = len(found.seeds)
+    enough = "" if n >= ENOUGH else f" **{n} of {ENOUGH} draws: these are figures, not yet verdicts.**"
+    seeds = f"seeds {found.seeds[0]} to {found.seeds[-1]}" if n > 1 else f"seed {found.seeds[0]}"
+    return f"{n} draw{'s' if n > 1 else ''} ({seeds}).{enough} pastmaster {found.version}, {found.machine}."
+
+
+def _line(number: int, found: Reproduction) -> str:
+    told = next(one for one in found.sentences if one.id == number)
+    cells = []
+    for reading in found.readings:
+        one = found.under(reading)[number]
+        common = not one.reading and reading != next(iter(found.readings))
+        cells.append('"' if common else _verdict(one))
+    return f"| {told.id} | {told.lines} | {told.words} | {' | '.join(cells)} |"
+
+
+def _verdict(one: Judged) -> str:
+    """The verdict, where it holds, the figure, and the small plot beside it."""
+    cases, held = one.judged(), one.held()
+    which = f" ({', '.join(held[:6])}{', ..' if len(held) > 6 else ''})" if one.verdict == "in part" else ""
+    name = f"{one.id}-{one.reading or 'any'}"
+    drawn = plot(cases, name, lambda text: text.replace("<", "&lt;").replace(">", "&gt;"))
+    path = IMAGES / "sentences" / f"{name}.svg"
+    path.parent.mkdir(exist_ok=True)
+    opened = re.sub(r"<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', drawn, count=1)
+    path.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{STYLE}", opened, count=1), encoding="utf-8")
+    return f"**{one.verdict}**{which}<br>![](images/sentences/{name}.svg)<br>{_figures(cases)}"
+
+
+def _figures(cases: Sequence[Case]) -> str:
+    """The first figures, in words."""
+    told = []
+    for case in cases[:3]:
+        figure = case.figure
+        interval = "" if figure.low is None else f" ({figure.low:.3g} .. {figure.high:.3g})"
+        told.append(f"{case.what} {case.name}: {figure.mean:.3g}{interval}".strip())
+    more = [f"and {len(cases) - 3} more"] if len(cases) > 3 else []
+    return "; ".join([*told, *more]) + f" {cases[0].unit}"
+
+
+def _write_tables(name: str, tables: Iterable[Columns], draws: int) -> None:
+    """The tables of an experiment, one below the other, between the marks of its name."""
+    parts = []
+    for one in tables:
+        rows = [f"| {' | '.join(map(_short, row))} |" for row in one.rows]
+        head = f"| {' | '.join(one.head)} |\n|{'---|' * len(one.head)}"
+        parts.append("\n".join([f"{one.title}. {draws} draw{'s' if draws > 1 else ''}.", "", head, *rows]))
+    text = PAGE.read_text(encoding="utf-8")
+    start, end = f"<!-- {name} -->", f"<!-- end {name} -->"
+    before, rest = text.split(start)
+    PAGE.write_text(f"{before}{start}\n" + "\n\n".join(parts) + f"\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def _short(cell: str) -> str:
-    if not re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?", cell):
-        return cell
-    return f"{float(cell):,.0f}" if abs(float(cell)) >= 1000 else f"{float(cell):.4g}"
-
-
-def _line(claim: dict[str, Any], n: int) -> str:
-    held = f"{sum(claim['held'])} of {n}"
-    verdict = f"**{held}**" if claim["reproduced"] else f"{held}, **failed**"
-    checks = list(zip(claim["checks"], claim["checks_held"], claim["values"], strict=True))
-    judged = [one for one in checks if one[1] is not None]
-    against = [one for one in judged if one[1] < 0.9 * n]
-    texts = [_check(*one, n) for one in (against or checks)[:SHOWN]]
-    if len(against) > SHOWN:
-        texts.append(f"and {len(against) - SHOWN} more that failed")
-    if not against and len(checks) > SHOWN:
-        texts.append(f"and {len(checks) - SHOWN} more")
-    if against and len(judged) > len(against):
-        texts.append(f"{len(judged) - len(against)} other checks held on at least 9")
-    why = f"<br>*Why, we think:* {claim['reason']}" if claim["reason"] else ""
-    return f"| **{claim['id']}**<br>{claim['sentence']}{why} | {verdict} | {';<br>'.join(texts)} |"
-
-
-def _check(check: dict[str, Any], count: int | None, values: list[float], n: int) -> str:
-    spread = "" if check["low"] is None else f" ({check['low']:.3g} .. {check['high']:.3g})"
-    wanted = f", wanted {check['wanted']}: on {count} of {n}" if count is not None else ""
-    reach = f"; {min(values):.3g} to {max(values):.3g}"
-    return f"{check['name']}: {check['value']:.3g}{spread}{reach} {check['unit']}{wanted}"
+    return f"{float(cell):.4g}" if re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?", cell) else cell
 
 
 if __name__ == "__main__":
-    run(sys.argv[1])
+    run(*sys.argv[1:])

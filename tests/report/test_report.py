@@ -139,7 +139,7 @@ def test_a_folder_becomes_a_page_of_sentences_figures_and_findings(tmp_path):
     ]  # fmt: skip
     assert [figure.title for figure in figures(page, Curves)[:2]] == ["Goal 0", "Goal 1"]
     assert dict(page.facts)["Result"] == (
-        "3 sentences; printed: 1 holds, 1 in part, 1 contrary; undiscounted: 1 holds, 1 in part, 1 contrary"
+        "3 sentences; printed: 1 hold, 1 in part, 1 contrary; undiscounted: 1 hold, 1 in part, 1 contrary"
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pastmaster.checks import whole
 from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.experiments.charts import Columns, read_text, write_table
-from pastmaster.experiments.pooled import ENOUGH, NOT_JUDGED, RULES, VERDICTS, Pooled
+from pastmaster.experiments.pooled import ENOUGH, HOLDS, NOT_JUDGED, RULES, VERDICTS, Pooled
 from pastmaster.experiments.sentences import Case, Judged
 from pastmaster.files import from_json, write_whole
 from pastmaster.tables import one_line
@@ -34,6 +34,7 @@ SCHEMA = 2
 JUDGED, UNITS, FIGURES = "sentences.json", "units", "figures"
 MODES = ("full", "quick")
 COLOURS = 64  # of a picture
+MANY = {HOLDS: "hold"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Reproduction:
             return f"{count} measured in a few runs, none judged"
         parts = []
         for reading in self.readings:
-            told = ", ".join(f"{n} {verdict}" for verdict, n in self.counts(reading).items())
+            told = ", ".join(f"{n} {MANY.get(verdict, verdict)}" for verdict, n in self.counts(reading).items())
             parts.append(f"{reading}: {told or 'nothing measured'}")
         return f"{count}; {'; '.join(parts)}"
 

@@ -52,6 +52,8 @@ ALONE, BEST, BARE = Way(Q_LEARNING, ""), Way(OURS, SEARCH), Way(UNTRIMMED, SEARC
 TUNED = tuple(Way(EXP3, f"search, T = {horizon}", horizon) for horizon in HORIZONS[:-1])
 CLUSTERED, ALL_PPR = Way(EXP3, SEARCH), Way(PPR, NONE)
 BY_HORIZON = (*TUNED, CLUSTERED)
+AT_LENGTH = {EXP3: CLUSTERED, PPR: Way(PPR, SEARCH), Q_LEARNING: ALONE, OURS: BEST}
+"""Selectors that are run with the full number of episodes in any case."""
 CORRECTIONS = (Way(DECAYING_EXP3, SEARCH), Way(EXP3, PLAIN))
 WIDE_WAYS = (Way(EXP3, WIDE, bounds="paper"), Way(EXP3, WIDE_PLAIN, bounds="paper"))
 
@@ -78,13 +80,17 @@ def run(setting: Setting, reading: Reading, rng: np.random.Generator, scale: Sca
     kept = {name: [previous.policies[i] for i in one.representatives] for name, one in found.items()}
     kept |= {NONE: previous.policies, "": []}
     meeting, chosen = Meeting(targets, reading, scale), ways(setting, reading)
-    outcomes = []
+    outcomes: dict[Any, UnitArrays] = {}
     for way, stream in zip(chosen, meet_rng.spawn(len(chosen)), strict=True):
-        sources = [kept[way.clustering]] * len(targets)
-        outcomes.append(summed_up(meeting.returns(way, sources, previous.bounds(way.bounds), stream)))
-    stacked = {name: np.stack([one[name] for one in outcomes]) for name in outcomes[0]}
+        key = (way.algorithm, way.episodes, way.bounds, *map(id, kept[way.clustering]))
+        if key not in outcomes:  # clusterings that keep the same policies fare alike
+            sources = [kept[way.clustering]] * len(targets)
+            outcomes[key] = summed_up(meeting.returns(way, sources, previous.bounds(way.bounds), stream))
+        outcomes[way] = outcomes[key]
+    stacked = {name: np.stack([outcomes[way][name] for way in chosen]) for name in outcomes[chosen[0]]}
     if setting.name in SELECTED:
-        stacked["selectors"] = _selectors(meeting, previous, found[SEARCH], select_rng)
+        known = {name: outcomes[way]["reward"] for name, way in AT_LENGTH.items()}
+        stacked["selectors"] = _selectors(meeting, previous, found[SEARCH], known, select_rng)
     return stacked | {
         "optimum": np.array([float(cross_values([target])[0, 0]) for target in targets]),
         "span": np.array(previous.bounds().span),
@@ -115,13 +121,21 @@ def repeating(task: TabularMDP) -> TabularMDP:
     )  # fmt: skip
 
 
-def _selectors(meeting: Meeting, previous: Previous, kept: Clustering, rng: np.random.Generator) -> FloatArray:
-    """The mean reward of an episode by selector and number of episodes [selectors, lengths, targets]."""
+def _selectors(
+    meeting: Meeting, previous: Previous, kept: Clustering, known: Mapping[str, FloatArray], rng: np.random.Generator
+) -> FloatArray:
+    """The mean reward of an episode by selector and number of episodes [selectors, lengths, targets].
+
+    ``known`` are those of the full number of episodes that were run already.
+    """
     sources = [previous.policies[i] for i in kept.representatives]
     experience = previous.U[:, kept.representatives]
     found = np.empty((len(SELECTORS), len(LENGTHS), len(meeting.targets)))
     for i, (name, stream) in enumerate(zip(SELECTORS, rng.spawn(len(SELECTORS)), strict=True)):
         for j, length in enumerate(LENGTHS):
+            if length == EPISODES and name in known:
+                found[i, j] = known[name]
+                continue
             way = Way(name, SEARCH, length)
             given: list[list[IntArray]] = [[] if name == Q_LEARNING else sources] * len(meeting.targets)
             returns = meeting.returns(way, given, previous.bounds(), stream, experience)

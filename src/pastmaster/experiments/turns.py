@@ -1,8 +1,8 @@
 """Why a sentence fails: one thing at a time is turned from one reading into the other, and all sentences are measured.
 
-Turned readings are run with fewer trials and shorter searches, and so are the two readings they start from. The same
-machinery tries the paper's loose ends that are readings: elimination at every episode, equal numbers of sequences, a
-greedy clustering with few thresholds, and tasks that begin anew until the step limit.
+Turned readings are run with fewer targets and trials, and shorter searches; so are the two readings they start from.
+The same machinery tries the paper's loose ends that are readings: elimination at every episode, equal numbers of
+sequences, a greedy clustering with few thresholds, and tasks that begin anew until the step limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pastmaster.experiments.setting import COMPLEX, SETTINGS
 from pastmaster.experiments.unit import Draws, Experiment, Pictures, Tables, Unit, UnitArrays
 from pastmaster.experiments.ways import EXP3, Way
 
-LESS = {"trials": 2, "restarts": 5, "iterations": 20_000}
+LESS = {"targets": 5, "trials": 2, "restarts": 5, "iterations": 20_000}
 """At most so much is run of a turned reading."""
 EQUAL = tuple((one.name, 16) for one in SETTINGS)
 WHY = (
