@@ -21,10 +21,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pastmaster import InvalidInputError, QLearning, cross_values, return_bounds, solve, transfer
+from pastmaster import InvalidInputError, QLearning, TabularMDP, cross_values, return_bounds, solve, transfer
 from pastmaster.cli import main
 from pastmaster.domains import surveillance
-from pastmaster.experiments import EXPERIMENTS, FIRST_SEED, READINGS, SENTENCES, Reproduction, reproduce
+from pastmaster.experiments import (
+    EXPERIMENTS,
+    FIRST_SEED,
+    READINGS,
+    SENTENCES,
+    Reproduction,
+    _kernels as kernels,
+    reproduce,
+)
 from pastmaster.experiments.charts import COLUMNS, read_charts, read_tables, write_table
 from pastmaster.experiments.coloured_grid import extra_breaks, together
 from pastmaster.experiments.folder import read_judged
@@ -459,6 +467,22 @@ def test_policy_reuse_is_the_librarys_and_can_explore_in_its_own_episodes() -> N
     spread = np.hypot(theirs.std(), ours.std()) / np.sqrt(30)
     assert abs(theirs.mean() - ours.mean()) < 5 * spread
     assert exploring.mean() < greedy.mean() - 50  # its own episodes are random walks
+
+
+def test_the_compiled_loop_of_policy_reuse_equals_the_plain_one() -> None:
+    task = TabularMDP(
+        [[1, 0], [2, 0], [2, 1]], [[-1.0, -1.0], [-1.0, -1.0], [5.0, -1.0]], gamma=0.9, horizon=20,
+        terminated=[[False, False], [False, False], [True, False]],
+    )  # fmt: skip
+    sources = np.array([[0, 0, 1], [1, 0, 0]], np.int32)
+    sources.setflags(write=False)
+    arrays = (task.next_state, task.reward, task.terminated, task.gamma, task.horizon, 0, sources, 0.3, 0.1, 0.2)
+    found = []
+    for loop in (kernels.reuse_returns, getattr(kernels.reuse_returns, "py_func", kernels.reuse_returns)):
+        out = np.empty(200)
+        loop(*arrays, out, np.random.default_rng(5))
+        found.append(out)
+    np.testing.assert_array_equal(*found)
 
 
 def test_turned_readings_differ_from_theirs_in_one_thing() -> None:

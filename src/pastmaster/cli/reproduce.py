@@ -13,7 +13,7 @@ from pastmaster.cli import options, printing
 if TYPE_CHECKING:
     from pastmaster.experiments import Reproduction
     from pastmaster.experiments.folder import Told
-    from pastmaster.experiments.sentences import Judged
+    from pastmaster.experiments.sentences import Case, Judged
 
 WIDTH, SHOWN = 96, 4
 FIRST_SEED = 5000  # as in experiments.readings, which is not imported for --help
@@ -135,9 +135,9 @@ def _print_sentence(told: Told, judged: list[Judged]) -> None:
         _print_paragraph(f"{reading}{one.verdict}{which}; {', '.join([*figures, *more])}{wanted}", "    ")
 
 
-def _interval(case: object) -> str:
-    figure = case.figure  # type: ignore[attr-defined]
-    return "" if figure.low is None else f" ({_figure(figure.low)} .. {_figure(figure.high)})"
+def _interval(case: Case) -> str:
+    low, high = case.figure.low, case.figure.high
+    return "" if low is None or high is None else f" ({_figure(low)} .. {_figure(high)})"
 
 
 def _print_paragraph(text: str, indent: str) -> None:

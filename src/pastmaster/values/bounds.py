@@ -73,7 +73,8 @@ def return_bounds(tasks: Task | Iterable[Task], *, kind: Literal["exact", "paper
     """Bounds on the discounted return of one episode, of any policy in any of the tasks.
 
     Selectors and the cost of a clustering need them. Take them over all tasks of a family, not from a new task alone.
-    Differs from the paper: its bounds ("paper") are far wider than any return of a task whose episodes end.
+    Differs from the paper: with a discount its bounds ("paper") are far wider than any return of a task whose episodes
+    end.
 
     Parameters
     ----------
