@@ -17,7 +17,7 @@ from benchmarks.measure import write_table
 from pastmaster.experiments import SENTENCES, Reproduction
 from pastmaster.experiments.charts import Columns, read_tables
 from pastmaster.experiments.folder import FIGURES, read_judged
-from pastmaster.experiments.pooled import ENOUGH, VERDICTS
+from pastmaster.experiments.pooled import ENOUGH, NOT_JUDGED, VERDICTS
 from pastmaster.experiments.sentences import Case, Judged
 from pastmaster.report.sentences import plot
 
@@ -61,10 +61,11 @@ def run(*folders: str) -> None:
         _copy(found.out / FIGURES / f"{source}.png", f"reproduction-{slug}")
     head = "# | line | what the paper says | " + " | ".join(names)
     write_table("sentences", _intro(found), head, [_line(one.id, found) for one in SENTENCES], PAGE)
+    verdicts = (*VERDICTS, NOT_JUDGED)
     counts = [
-        f"| {name} | {' | '.join(str(found.counts(name).get(verdict, 0)) for verdict in VERDICTS)} |" for name in names
+        f"| {name} | {' | '.join(str(found.counts(name).get(verdict, 0)) for verdict in verdicts)} |" for name in names
     ]
-    write_table("counts", _intro(found), " | ".join(["reading", *VERDICTS]), counts, PAGE)
+    write_table("counts", "How many sentences have each verdict:", " | ".join(["reading", *verdicts]), counts, PAGE)
     for folder in map(Path, folders):
         for name in TABLES:
             if (folder / FIGURES / name).is_dir():
