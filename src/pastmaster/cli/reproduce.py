@@ -97,18 +97,16 @@ def reproduce(
         kept = f"what it had run is kept in {out / 'units'}"
         printing.say(f"the tables and figures of an earlier reproduction in {out} were removed; {kept}", err=True)
     if as_json:
-        printing.print_json(
-            {
-                "out": str(found.out),
-                "mode": found.mode,
-                "seeds": list(found.seeds),
-                "readings": list(found.readings),
-                "sentences": [vars(one) for one in found.sentences],
-                "judged": [one.table() for one in found.judged],
-            }
-        )
-        return
-    _print_sentences(found)
+        _print_json(found)
+    else:
+        _print_sentences(found)
+
+
+def _print_json(found: Reproduction) -> None:
+    """All verdicts and figures, and where the files are."""
+    content = {"out": str(found.out), "mode": found.mode, "seeds": list(found.seeds), "readings": list(found.readings)}
+    told, judged = [vars(one) for one in found.sentences], [one.table() for one in found.judged]
+    printing.print_json(content | {"sentences": told, "judged": judged})
 
 
 def _print_sentences(found: Reproduction) -> None:

@@ -60,8 +60,8 @@ def reproduce(
 ) -> Reproduction:
     """Run the paper's experiments and judge what it says, sentence by sentence.
 
-    If it is interrupted, the same call continues from the settings that are done. Files of an earlier reproduction in
-    the same folder are removed. What is written depends on the seeds and readings alone, not on the workers.
+    If it is interrupted, the same call continues. Files of an earlier reproduction in the same folder are removed. What
+    is written depends on the seeds and readings alone, not on the workers.
 
     Parameters
     ----------
@@ -75,12 +75,9 @@ def reproduce(
         "printed", "undiscounted", a ``Reading``, or a TOML file with one.
     quick : bool
         A look at each experiment in a few runs, which judges nothing.
-    n_jobs : int
-        The number of workers; -1 means one for each core.
-    backend : str, optional
-        "threads", "loky", "dask" or "ray". By default several workers are processes, which Ctrl-C ends at once.
-    progress : bool
-        Whether to show a bar.
+    n_jobs, backend, progress
+        The number of workers (-1: one for each core), their kind ("threads", "loky", "dask" or "ray"; by default
+        several are processes, which Ctrl-C ends at once), and whether to show a bar.
 
     Returns
     -------
@@ -105,17 +102,17 @@ def reproduce(
     folder = parallel.saving_folder("reproduce", out)
     draws = _run(chosen, given, numbers, scale, folder / UNITS, n_jobs=n_jobs, backend=backend, progress=progress)
     judged = _judged([one.name for one in chosen], given, draws, quick)
-    found = {one.id for one in judged}
-    whole_run = Reproduction(
-        folder, scale.name, numbers, machine(), version("pastmaster"), {one.name: one.table() for one in given},
-        {one.name: one.title for one in chosen}, tuple(one.name for one in chosen if one.ours),
-        [Told(s.id, s.lines, s.words, s.experiment) for s in SENTENCES if s.id in found], judged,
-        clear(folder, EXPERIMENTS),
-    )  # fmt: skip
+    replaced = clear(folder, EXPERIMENTS)
     for experiment in chosen:
         _write(experiment, given, draws, folder / FIGURES / experiment.name)
-    write_judged(whole_run)
-    return whole_run
+    found = {one.id for one in judged}
+    result = Reproduction(
+        folder, scale.name, numbers, machine(), version("pastmaster"), {one.name: one.table() for one in given},
+        {one.name: one.title for one in chosen}, tuple(one.name for one in chosen if one.ours),
+        [Told(s.id, s.lines, s.words, s.experiment) for s in SENTENCES if s.id in found], judged, replaced,
+    )  # fmt: skip
+    write_judged(result)
+    return result
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:
