@@ -226,6 +226,14 @@ def test_sentences_are_told_in_words_with_a_small_plot_each(folder, tmp_path):
     assert 'class="quick"' not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_folder_without_sentences_says_so(tmp_path):
+    folder = write_reproduction(tmp_path / "out", n_sentences=0)
+    page = read_page(folder)
+    assert dict(page.facts)["Result"] == "no sentence is about these experiments"
+    assert not any("verdicts may change" in note.text for note in page.notes)
+    assert "There are no sentences in this folder." in written(folder, tmp_path).text
+
+
 def test_a_quick_run_says_so_at_every_sentence(tmp_path):
     page = written(write_reproduction(tmp_path / "out", quick=True), tmp_path)
     assert sum(given.get("class") == "quick" for _, given in page.elements) == 5

@@ -98,6 +98,8 @@ class Reproduction:
     def verdict(self) -> str:
         """How many sentences hold under each reading, in a sentence that fits the run."""
         count = f"{len(self.sentences)} sentence{'' if len(self.sentences) == 1 else 's'}"
+        if not self.sentences:
+            return "no sentence is about these experiments"
         if self.mode == "quick":
             return f"{count} measured in a few runs, none judged"
         parts = []
@@ -109,7 +111,7 @@ class Reproduction:
     @property
     def caveat(self) -> str:
         """What a reader must know about the verdicts; empty where there are draws enough."""
-        if self.mode == "quick" or len(self.seeds) >= ENOUGH:
+        if self.mode == "quick" or len(self.seeds) >= ENOUGH or not self.sentences:
             return ""
         return f"{len(self.seeds)} of the {ENOUGH} draws on which sentences are judged: verdicts may change"
 
