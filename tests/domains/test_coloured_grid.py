@@ -193,7 +193,7 @@ def test_a_wrong_size_is_refused(size):
 
 def test_what_a_task_refuses_is_refused():
     with pytest.raises(InvalidInputError, match="gamma is 1"):
-        coloured_grid.task([0.5, 0.5], gamma=1.0)
+        coloured_grid.task([0.5, 0.5], gamma=1.0, horizon=None)
     with pytest.raises(InvalidInputError, match="horizon is 0"):
         coloured_grid.family([[0.5, 0.5]], horizon=0)
 

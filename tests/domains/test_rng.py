@@ -45,8 +45,11 @@ def test_what_is_neither_seed_nor_generator_is_refused(function, wrong):
         (lambda: windy_corridor.task(3, 0.5, terminating="no"), r"windy_corridor\.task: terminating is 'no', must be"),
         (lambda: coloured_grid.task((0, 1), size=1), r"coloured_grid\.task: size is 1, must be"),
         (lambda: coloured_grid.family([[0, 1], [0, 2]]), r"coloured_grid\.family: weights\[1, 1\] is 2, must be in"),
-        (lambda: coloured_grid.new_tasks(2, gamma=1), r"coloured_grid\.new_tasks: gamma is 1, must be"),
-        (lambda: surveillance.family(2, 1, n_sequences=1, gamma=1), r"surveillance\.family: gamma is 1, must be"),
+        (lambda: coloured_grid.new_tasks(2, gamma=1, horizon=None), r"coloured_grid\.new_tasks: gamma is 1, must be"),
+        (
+            lambda: surveillance.family(2, 1, n_sequences=1, gamma=1, horizon=None),
+            r"surveillance\.family: gamma is 1, must be",
+        ),
         (lambda: surveillance.new_tasks([], 1), r"surveillance\.new_tasks: tasks is empty, must hold"),
         (lambda: cart_pole.task("heavy", 1, 1), r"cart_pole\.task: gravity is 'heavy', must be a finite number"),
         (lambda: cart_pole.family(2, rng=0, gamma=2), r"cart_pole\.family: gamma is 2, must be in 0 \.\. 1"),

@@ -207,7 +207,7 @@ def test_the_text_picture_shows_agent_wind_and_goal():
         ({"wind": "strong"}, r"wind is 'strong'"),
         ({"corridor": 0}, r"corridor is 0, must be a whole number, in 1\.\.100000"),
         ({"corridor": 2.5}, r"corridor is 2\.5"),
-        ({"gamma": 1}, r"gamma is 1"),
+        ({"gamma": 1, "horizon": None}, r"gamma is 1"),
         ({"horizon": 0}, r"horizon is 0"),
     ],
 )
