@@ -81,13 +81,13 @@ def test_of_many_tasks_the_worst_are_told_and_the_rest_counted(tmp_path):
     path = random_table(tmp_path / "many.csv", 100, 4)
     losses = np.sort(keep(path, k=2, rng=0).losses)[::-1]
     lines = run(path, "-k", 2).stdout.splitlines()
-    rows = lines[5 : lines.index(next(line for line in lines if line.startswith("and ")))]
+    rows = lines[5 : lines.index(next(line for line in lines if line.startswith("... and ")))]
     assert [float(row.split()[-1]) for row in rows] == [float(f"{loss:.4g}") for loss in losses[:20]]
-    rest = f"and 80 tasks more, which lose {losses[20]:.4g} at most, {(losses == 0).sum()} of them nothing"
+    rest = f"... and 80 tasks more, which lose {losses[20]:.4g} at most, {(losses == 0).sum()} of them nothing"
     assert f"{rest} (--all shows them)" in lines
     everything = run(path, "-k", 2, "--all").stdout.splitlines()
     assert len(everything) == len(lines) - 21 + 100
-    assert not any(line.startswith("and ") for line in everything)
+    assert not any(line.startswith("... and ") for line in everything)
 
 
 def test_a_table_of_forty_tasks_is_told_whole(tmp_path):
@@ -110,7 +110,7 @@ def test_of_many_doubts_the_first_are_told(tmp_path):
     rows = [f"t{i},{policy},{score}" for i in range(9) for policy, score in (("a", i), ("a", i + 1), ("b", i))]
     (tmp_path / "trials.csv").write_text("\n".join(["task,policy,score", *rows]))
     doubts = keep(tmp_path / "trials.csv", k=1, rng=0).doubts()
-    assert f"and {len(doubts) - 5} scores more (--json has all)" in run(tmp_path / "trials.csv", "-k", 1).stdout
+    assert f"... and {len(doubts) - 5} scores more (--json has all)" in run(tmp_path / "trials.csv", "-k", 1).stdout
     assert len(told(tmp_path / "trials.csv", "-k", 1)["measure_again"]) == len(doubts)
 
 
@@ -166,6 +166,18 @@ def test_options_ask_what_the_library_answers(scores, options, question):
     assert found["cost"] == answer.cost
     assert found["seed"] == answer.seed
     assert [row["loss"] for row in found["tasks"]] == answer.losses.tolist()
+
+
+def test_the_price_may_be_measured(tmp_path):
+    path = random_table(tmp_path / "many.csv", 24, 6)
+    found, answer = (
+        told(path, "--price", "measured", "--episodes", 50, "--must-keep", "p3"),
+        keep(path, price="measured", episodes=50, must_keep="p3", rng=0),
+    )
+    assert found["cost"] == answer.cost
+    assert found["price"] == answer.size_cost / answer.n_clusters > 0
+    assert [policy["policy"] for policy in found["kept"]] == answer.policies
+    assert told(path, "-k", 2)["price"] is None
 
 
 def test_the_paper_cost_is_told_in_words(scores):
@@ -335,12 +347,22 @@ def test_output_that_nobody_reads_ends_the_command_quietly(scores):
 
 
 ONE = "one question is needed, and one only, of -k, --max-loss, --price, --episodes with --span, and --curve"
+MEASURED = "--price is measured, must be given with --episodes, and nothing else"
 WRONG = {
     "nothing asked": ((), 2, ONE),
     "two questions": (("-k", 1, "--price", 2), 2, ONE),
     "episodes alone": (("--episodes", 9), 2, ONE),
     "a span with k": (("-k", 1, "--span", 9), 2, ONE),
     "a curve and a price": (("--curve", "--price", 1), 2, "--curve is given with another question, must be alone"),
+    "a measured price alone": (("--price", "measured"), 2, MEASURED),
+    "a measured price with a span": (("--price", "measured", "--episodes", 9, "--span", 9), 2, MEASURED),
+    "a measured price with k": (("--price", "measured", "--episodes", 9, "-k", 1), 2, MEASURED),
+    "half an episode": (("--price", "measured", "--episodes", 9.5), 1, "--episodes is 9.5, must be a whole number"),
+    "no price": (("--price", "cheap"), 2, "Invalid value for '--price': 'cheap' is not a number, nor measured"),
+    "a price with episodes": (("--price", 2, "--episodes", 9), 2, ONE),
+    "a measured price of times": (
+        ("--price", "measured", "--episodes", 9, "--lower-is-better"), 1, "--lower-is-better is True, must be False"
+    ),
     "words": (("-k", "three"), 2, "Invalid value for '-k'"),
     "no such option": (("-k", 1, "--loud"), 2, "No such option"),
     "too many": (("-k", 9), 1, "-k is 9, must be a whole number, in 1..5"),

@@ -281,8 +281,10 @@ def test_exactly_so_many_policies(db, n_clusters):
     lines = fine("repo", "keep", db, "-k", n_clusters, "--quiet").splitlines()
     assert lines[0].split("  ")[0] == "policy"
     assert lines[n_clusters + 1] == lines[-2] == ""
-    losing = sorted((-row["loss"], row["name"]) for row in found["tasks"] if row["loss"] > 0)
-    assert [line.split("  ")[0].strip() for line in lines[n_clusters + 3 : -2]] == [name for _, name in losing]
+    rows = sorted(found["tasks"], key=lambda row: -row["loss"])
+    assert [line.split() for line in lines[n_clusters + 3 : -2]] == [
+        [*row["name"].split(), *row["policy"].split(), f"{row['loss']:.4g}"] for row in rows
+    ]
     assert lines[-1].startswith(f"{n_clusters} of 4 policies kept")
     assert lines[-1].endswith(", proven optimal, seed 0")
     symmetric = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
@@ -316,10 +318,28 @@ def test_policies_that_must_or_must_not_be_kept_are_told_by_name(db):
 
 def test_of_many_tasks_those_that_lose_most_are_told(tmp_path):
     db = tmp_path / "many.db"
-    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 30)
+    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 41)
     lines = fine("repo", "keep", db, "-k", 1, "--no-certify").splitlines()
     assert len(lines) == 2 + 1 + 1 + 20 + 1 + 1 + 1
-    assert re.fullmatch(r"and \d+ more, which lose no more than these", lines[-3])
+    assert re.fullmatch(r"\.\.\. and 21 tasks more, which lose \S+ at most, \d+ of them nothing .*", lines[-3])
+    assert len(fine("repo", "keep", db, "-k", 1, "--no-certify", "--all").splitlines()) == len(lines) - 1 + 21
+
+
+def test_the_price_may_be_measured(tmp_path):
+    db = tmp_path / "many.db"
+    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 12)
+    found = told("repo", "keep", db, "--price", "measured", "--episodes", 100)
+    with Repository(db) as repository:
+        assert repository.clusterings()[-1].settings["measured"] == 100
+        answer = repository.keep(price="measured", episodes=100, rng=0)
+    assert found["price"] == answer.size_cost / answer.n_clusters
+    assert (found["cost"], [cell["name"] for cell in found["kept"]]) == (answer.cost, answer.policies)
+    for line in ("--price measured", "--price measured --episodes 9 -k 1", "--price cheap"):
+        assert run("repo", "keep", db, *line.split()).exit_code == 2
+    done = run("repo", "keep", db, "--price", "measured", "--episodes", 9, "--symmetric")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2, "Error: --symmetric is given with --price, --must-keep or --never-keep, must be left out"
+    )  # fmt: skip
 
 
 def test_a_seed_gives_the_same_clusters_again(db):
