@@ -205,6 +205,39 @@ def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
     assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
 
 
+def test_policies_are_called_as_they_are_named(tmp_path, levers):
+    db = tmp_path / "boxes.db"
+    for lever in (0, 1):
+        np.save(tmp_path / f"{lever}.npy", [lever, lever])
+    files = [tmp_path / "0.npy", tmp_path / "1.npy"]
+    boxes = ("--gym", levers, "--kwargs", '{"best": 0}', "--kwargs", '{"best": 1}')
+    said = refused("repo", "add", db, *boxes, "--policy", *files, "--name", "left")
+    assert said == "Error: --name is given 1 times for 2 policies, must be once to each, in order\n"
+    assert not db.exists()
+    fine("repo", "add", db, *boxes, "--policy", *files, "--name", "left", "--name", "right")
+    assert [(line["policy_name"], line["policy_source"]) for line in told("repo", "list", db)] == [
+        ("left", str(files[0])), ("right", str(files[1])),
+    ]  # fmt: skip
+    assert [cell["name"] for cell in told("repo", "keep", db, "-k", 2)["kept"]] == ["left", "right"]
+
+
+def test_a_solved_policy_is_called_as_it_is_named(db, tmp_path):
+    fine("repo", "add", db, write_task(tmp_path / "new.npz"), "--name", "corner cutter")
+    assert told("repo", "list", db)[-1]["policy_name"] == "corner cutter"
+
+
+def test_a_new_environment_gets_the_step_limit_of_the_stored_tasks(tmp_path, levers):
+    db, policy = tmp_path / "boxes.db", tmp_path / "policy.npy"
+    np.save(policy, [2, 2])
+    fine("repo", "add", db, "--gym", levers, "--policy", policy, "--horizon", 3)
+    fine("repo", "keep", db, "-k", 1)
+    new = ("transfer", db, "--gym", levers, "--kwargs", '{"best": 1}', "--episodes", 5, "--add")
+    assert told("repo", "show", db, told(*new)["added"])["horizon"] == 3
+    assert told("repo", "show", db, told(*new, "--horizon", 4)["added"])["horizon"] == 4
+    other = (*new[:5], '{"best": 0}', *new[6:])  # the stored tasks differ: the environment's own
+    assert told("repo", "show", db, told(*other)["added"])["horizon"] == 5
+
+
 def test_policies_valued_by_episodes_where_asked(db, tmp_path):
     np.save(tmp_path / "policy.npy", np.full((16, 4), 0.25))
     npz = write_task(tmp_path / "new.npz")
