@@ -27,6 +27,7 @@ Evers,58,71,61,55,74
 Funk,12,9,30,33,10
 """
 LONG = "task,policy,score\nx,a,1\nx,a,3\nx,b,2.4\nx,b,2.6\ny,a,5\ny,b,4\n"
+ONCE = "each score was measured once: nothing is known of noise, nor how sure the choice is"
 KEPT = ("policy", "column", "serves", "mean_loss", "largest_loss")
 
 
@@ -74,6 +75,7 @@ def test_the_kept_policies_a_line_to_each_task_and_the_proof(scores):
         *([name, policy, "0"] for name, policy in (("Adler", "ppo"), ("Busch", "ppo"))),
         *([name, "rules", "0"] for name in ("Doro", "Funk")),
         [],
+        ONCE.split(),
     ]
 
 
@@ -104,6 +106,17 @@ def test_scores_that_were_measured_several_times_are_told_with_what_to_measure_a
     again = told(tmp_path / "trials.csv", "-k", 1)["measure_again"]
     assert again[0] == {"task": "x", "policy": "a", "standard_error": pytest.approx(1.0), "shift": pytest.approx(1.0)}
     assert [doubt["standard_error"] for doubt in again[1:3]] == [None, None]  # measured once
+
+
+def test_noisy_scores_are_told_with_how_sure_the_choice_is(tmp_path, scores):
+    (tmp_path / "trials.csv").write_text(LONG)
+    found = keep(tmp_path / "trials.csv", k=1, rng=0).stability(rng=0)
+    assert str(found) in run(tmp_path / "trials.csv", "-k", 1).stdout.splitlines()
+    assert told(tmp_path / "trials.csv", "-k", 1)["stability"] == {
+        "resamples": 200, "mean_loss": [found.low, found.high], "kept": found.kept,
+    }  # fmt: skip
+    assert told(scores, "-k", 2)["stability"] == {"resamples": 0, "mean_loss": None, "kept": None}
+    assert told(scores, "--episodes", 9, "--span", 90)["stability"] is None
 
 
 def test_of_many_doubts_the_first_are_told(tmp_path):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.losses import number, price_of, tell_doubts, tell_tasks
+from pastmaster.cli.losses import number, price_of, stability_json, tell_doubts, tell_stability, tell_tasks
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import counted
 
@@ -226,7 +226,9 @@ def _tell(answer: Clustering, every: bool, as_json: bool, quiet: bool) -> None:
         printing.say("")
         tell_tasks(answer, every)
         tell_doubts(answer)
-        printing.say("", f"{answer}, seed {answer.seed}")
+        printing.say("")
+        tell_stability(answer, answer.seed or 0)
+        printing.say(f"{answer}, seed {answer.seed}")
 
 
 def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
@@ -246,6 +248,7 @@ def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
         "seed": answer.seed,
         "tasks": [{"task": row.task, "policy": row.policy, "loss": row.loss} for row in answer.table()],
         "measure_again": again,
+        "stability": stability_json(answer, answer.seed or 0),
     }
 
 

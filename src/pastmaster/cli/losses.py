@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pastmaster.cli import printing
 from pastmaster.tables import counted
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40  # tasks up to which each has its line
 WORST = 20  # tasks that have one where there are more
 MOST_DOUBTS = 5  # scores to be measured again that are told
+ANSWERS = ("loss", "count")  # kinds of those to k, max_loss and price
 
 
 def number(value: float) -> str:
@@ -38,6 +39,22 @@ def tell_tasks(answer: Clustering, every: bool) -> None:
             f"... and {counted(len(rest), 'task')} more, which lose {most} at most, {nothing:,} of them nothing "
             "(--all shows them)"
         )
+
+
+def tell_stability(answer: Clustering, rng: int) -> None:
+    """How sure the choice is: which kept policies stay in resamples of the scores, and where the mean loss lies."""
+    if answer.kind in ANSWERS:
+        printing.say(answer.stability(rng=rng))
+
+
+def stability_json(answer: Clustering, rng: int) -> dict[str, Any] | None:
+    """The same for scripts; None of the paper's cost."""
+    if answer.kind not in ANSWERS:
+        return None
+    found = answer.stability(rng=rng)
+    shares = {str(name): share for name, share in found.kept.items()} if found.resamples else None
+    interval = [found.low, found.high] if found.resamples else None
+    return {"resamples": found.resamples, "mean_loss": interval, "kept": shares}
 
 
 def tell_doubts(answer: Clustering) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.losses import number, price_of, tell_doubts, tell_tasks
+from pastmaster.cli.losses import number, price_of, tell_doubts, tell_stability, tell_tasks
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
@@ -73,6 +73,8 @@ def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: 
         tell_tasks(found, every)
         tell_doubts(found)
         printing.say("")
+        if found.standard_errors is not None:  # else values are exact
+            tell_stability(found, asked["seed"])
         printing.say(f"{found}, seed {asked['seed']}")
     if picture is not None:
         printing.save_picture(found.plot(), picture)

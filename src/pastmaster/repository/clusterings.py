@@ -123,7 +123,9 @@ class ClusteringRecord:
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
         fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
-        fields |= {name: found.get(name) for name in ("traces", "weights")}
+        fields |= {name: found.get(name) for name in ("traces", "weights")} | {
+            "max_loss": self.settings.get("max_loss")
+        }
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
