@@ -300,7 +300,7 @@ class Clustering:
         what = counted(self.distance.shape[1], "policy" if self.directed else "task")
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
         alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
-        few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
+        few = f" ({self.n_clusters} groups, but no more are different)" if alike else ""
         kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
         if self.kind in KEPT:
             names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "
