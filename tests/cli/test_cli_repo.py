@@ -375,6 +375,18 @@ def test_the_price_may_be_measured(tmp_path):
     )  # fmt: skip
 
 
+def test_the_agent_heeds_what_is_pinned(db):
+    second, third = TASKS[1].name, TASKS[2].name
+    agent = ("continual", db, *GRID, "--episodes", 50, "--recluster-every", 1)
+    told(*agent, "-k", 1, "--must-keep", second)
+    with Repository(db) as repository:
+        assert repository.clusterings()[-1].result["kept"] == [second]
+    told(*agent, "--never-keep", second, "--never-keep", third, "--name", "another")
+    with Repository(db) as repository:
+        assert {second, third}.isdisjoint(repository.clusterings()[-1].result["kept"])
+    assert "must_keep holds 'nobody', must be the name" in refused(*agent, "--must-keep", "nobody", "--name", "third")
+
+
 def test_a_seed_gives_the_same_clusters_again(db):
     again = [fine("repo", "cluster", db, "--episodes", 50, "--seed", 3, "--directed", *CLUSTER) for _ in range(2)]
     assert again[0] == again[1]
