@@ -70,7 +70,8 @@ def continual(
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
             repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs,
-            clustering=pinned or {"restarts": restarts}, **settings, **options.arm_settings(selector, learner, tasks[0]),
+            clustering=pinned or {"restarts": restarts}, **settings,
+            **options.arm_settings(selector, learner, tasks[0]),
         )  # fmt: skip
         try:
             run = agent.run(tasks)
