@@ -110,9 +110,7 @@ def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
     values = clustering.distance[order[some]][:, columns]
     untried = np.isinf(values)
     values = np.where(untried, np.nan, values)
-    figures.matrix(
-        axes, values, title=title, rows="task, grouped by the kept policy that serves it", columns=what, scale=scale
-    )
+    figures.matrix(axes, values, title=title, rows="task, grouped by kept policy", columns=what, scale=scale)
     axes.images[-1].set_extent((-0.5, len(columns) - 0.5, len(order) - 0.5, -0.5))
     axes.set_aspect("auto")
     if untried.any():
