@@ -254,7 +254,16 @@ FILES = {
     "a short line": ("task,a,b\nx,1,2\ny,3\n", "line 3 has 2 cells, must have 3 as the first line"),
     "a line after a quoted end of line": ('task,a\n"x\ny",1\nz,oops\n', "line 4, column 'a' is 'oops', must be a n"),
     "an open quote": ('task,a\n"x,1\n', "line 2 is not CSV: unexpected end of data"),
-    "bytes": (b"task,a\nx,\xff\n", "line 2 is not text in UTF-8, must be: save it as UTF-8"),
+    "bytes": (b"task,a\nx,\xff\n", "line 2 is not text in UTF-8, must be: save as CSV UTF-8"),
+    "Latin-1": ("task;a\nMüller;1\n".encode("latin-1"), "line 2 is not text in UTF-8, must be: save as CSV UTF-8"),
+    "UTF-16 without its mark": (
+        "task,a\nx,1\n".encode("utf-16-le"),
+        "line 1 is not text in UTF-8, but seems to be UTF-16, must be: save as CSV UTF-8",
+    ),
+    "half of UTF-16": (
+        "task,a\nx,1\n".encode("utf-16")[:-1],
+        r"line \d is not text in UTF-8, must be: save as CSV UTF-8",
+    ),
     "text in a long table": ("task,policy,score\nx,a,1\nx,b,oops\n", "line 3, column 'score' is 'oops', must be a nu"),
 }
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
 @options.whole_option("--restarts", 20, "Walks of a clustering.")
+@click.option("-k", "k", type=int, metavar="NUMBER", help="Keep exactly so many policies, whenever it chooses.")
+@click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep the stored policy of this name in any case.")
+@click.option("--never-keep", multiple=True, metavar="POLICY", help="Do not keep the stored policy of this name.")
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
 @options.path_option("--log", "A line of JSON for each event, into this file.")
 @options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 @options.quiet_option("No bar.")
 def continual(
     place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int,
+    k: int | None, must_keep: tuple[str, ...], never_keep: tuple[str, ...],
     log: Path | None, tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool,
     **settings: Any,
 ) -> None:  # fmt: skip
@@ -48,10 +52,13 @@ def continual(
 
     \b
     pastmaster continual agent.db --domain surveillance --picture run.png
+    pastmaster continual agent.db --domain surveillance -k 3 --must-keep ppo.zip
     """
     from pastmaster.continual import ContinualTransfer, Hook, JsonLines, Progress, TensorBoard
 
     tasks = named.read()
+    told = {"k": k, "must_keep": list(must_keep) or None, "never_keep": list(never_keep) or None}
+    pinned = {name: value for name, value in told.items() if value is not None}
     with ExitStack() as stack:
         repository = stack.enter_context(options.opened(place, create=True))
         hooks: list[Hook] = []
@@ -62,8 +69,9 @@ def continual(
         if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
-            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs, clustering={"restarts": restarts},
-            **settings, **options.arm_settings(selector, learner, tasks[0]),
+            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs,
+            clustering=pinned or {"restarts": restarts}, **settings,
+            **options.arm_settings(selector, learner, tasks[0]),
         )  # fmt: skip
         try:
             run = agent.run(tasks)

@@ -18,12 +18,16 @@ from pastmaster.tables import cut, shown
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "?"))
 SEPARATORS = ",;\t"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+SAVE = "save as CSV UTF-8"  # as Excel calls it
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # how .xlsx and .xls begin
 Line = tuple[int, list[str]]  # its number, and its cells
 
 
 def from_csv(place: str, content: bytes, source: str) -> Scores:
     """The table in the content of a .csv file, which ``source`` names."""
-    text = decoded(content, place)
+    if content.startswith(WORKBOOKS):
+        raise InvalidInputError(f"{place} is {source!r}, an Excel workbook, must be text: {SAVE}")
+    text = decoded(content, place, SAVE)
     header = text.lstrip("\r\n").partition("\n")[0]
     separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", header).count)
     rows, comma = _rows(place, text, separator), separator != ","
@@ -39,14 +43,17 @@ def from_csv(place: str, content: bytes, source: str) -> Scores:
     return _wide(place, first, rows, comma)
 
 
-def decoded(content: bytes, place: str) -> str:
+def decoded(content: bytes, place: str, remedy: str = "save it as UTF-8") -> str:
     """Text in UTF-8, or in UTF-16 with its mark."""
     wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        return content.decode("utf-16" if wide else "utf-8-sig")
+        text = content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InvalidInputError(f"{place}: line {line} is not text in UTF-8, must be: save it as UTF-8") from None
+        raise InvalidInputError(f"{place}: line {line} is not text in UTF-8, must be: {remedy}") from None
+    if "\0" in text[:2]:  # every other byte of plain letters
+        raise InvalidInputError(f"{place}: line 1 is not text in UTF-8, but seems to be UTF-16, must be: {remedy}")
+    return text
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -74,7 +74,7 @@ class Losses:
         choice = self._chosen(table, size, 0.0, rng, deadline, certify, fewest.columns)
         bound = min(fewest.lower_bound, float(size))
         choice = Choice(choice.columns, float(size), bound, choice.interrupted or fewest.interrupted)
-        found = self._answer(choice, "count", float(len(choice.columns)), certify)
+        found = replace(self._answer(choice, "count", float(len(choice.columns)), certify), max_loss=max_loss)
         return replace(found, possible_c=tuple(range(int(bound), size + 1))) if certify else found
 
     def for_learning(self, episodes: float, span: float, rng: Any, seconds: float, certify: bool) -> Clustering:

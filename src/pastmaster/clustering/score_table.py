@@ -42,6 +42,14 @@ class Scores(NamedTuple):
     lower_is_better: bool = False
 
 
+class Scored:
+    """A result that is a table of scores: ``keep`` takes it as it takes the table. Its room comes after this one."""
+
+    def scores(self) -> Scores:
+        """The table."""
+        raise NotImplementedError
+
+
 def task_of(scores: Scores, i: int) -> str:
     """A row, as an error names it."""
     return f"task {cut(scores.tasks[i])!r}" if scores.tasks else f"task {i}"

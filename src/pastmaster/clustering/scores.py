@@ -19,6 +19,7 @@ from pastmaster.clustering.score_table import (
     LARGEST,
     LONG,
     NUMBER,
+    Scored,
     Scores,
     averaged,
     is_long,
@@ -34,7 +35,9 @@ from pastmaster.tables import shown
 def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = None) -> Scores:
     """Scores of any form, checked; ``tasks`` and ``policies`` are names that take the place of the table's own."""
     pandas = sys.modules.get("pandas")
-    if isinstance(scores, Scores):
+    if isinstance(scores, Scored):
+        found = scores.scores()
+    elif isinstance(scores, Scores):
         found = _checked(caller, scores)
     elif isinstance(scores, str | os.PathLike):
         found = _read_csv(f"{caller}: scores", scores)

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from pastmaster.checks import attribute, each, listed
+from pastmaster.checks import as_name, attribute, each, listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import is_policy
 from pastmaster.policies.sb3_live import is_model
@@ -36,6 +36,18 @@ def listed_policies(place: str, policies: Any) -> list[Any]:
         raise InvalidInputError(f"{place} is {shown(policies)}, must be a list of policies: pass [policy]")
     _check_several(place, policies, "a list of policies")
     return listed(policies, place, "a list of policies")
+
+
+def with_names(place: str, given: Any) -> tuple[list[str], Any]:
+    """The names in a dict of names to things, and the things; of anything else no names, and the same."""
+    if not isinstance(given, Mapping):
+        return [], given
+    found = mapping(given, place)
+    names = [as_name(name, place) for name in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"{place} has {shown(twice)} twice, must have each name once")
+    return names, list(found.values())
 
 
 def not_a_task(place: str, task: Any) -> InvalidInputError:
