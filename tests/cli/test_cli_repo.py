@@ -502,6 +502,21 @@ def test_an_agent_is_informed_by_default(tmp_path):
     assert set(agent("other", "--selector", "tsallis-inf")[1]) == {"TsallisINF"}
 
 
+def test_an_agent_measures_its_price_unless_it_is_asked_for_the_papers_cost(tmp_path):
+    agent = ("--domain", "coloured-grid", "--count", 4, "--episodes", 50, "--recluster-every", 2)
+
+    def kinds(name, *more):
+        fine("continual", tmp_path / name, *agent, *more)
+        with Repository(tmp_path / name) as repository:
+            return {repository.clustering().kind}
+
+    assert kinds("measured.db") == {"loss"}
+    assert kinds("paper.db", "--restarts", 2) == {"average"}
+    assert kinds("pinned.db", "-k", 1) == {"loss"}
+    assert "must not be given with -k" in refused("continual", tmp_path / "no.db", *agent, "--restarts", 2, "-k", 1)
+    assert not (tmp_path / "no.db").exists()
+
+
 def test_an_agent_goes_on_where_it_was(tmp_path):
     db, log, board, picture = (tmp_path / name for name in ("agent.db", "log.jsonl", "board", "agent.png"))
     agent = ("continual", db, "--domain", "coloured-grid", *AGENT, "--count")
