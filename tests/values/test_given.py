@@ -117,3 +117,10 @@ def test_a_dict_names_what_is_estimated():
 def test_progress_is_a_flag():
     with pytest.raises(InvalidInputError, match=r"^cross_values: progress is 'yes', must be True or False"):
         cross_values(TASK, POLICIES, progress="yes")
+
+
+@pytest.mark.parametrize("function", [valued, estimated, return_bounds])
+def test_an_array_of_any_size_is_refused_before_it_is_walked(function):
+    """A view of 10^18 numbers takes no memory; a list of its rows takes all there is."""
+    with pytest.raises(InvalidInputError, match=r"tasks is array.*holds more than"):
+        function(np.broadcast_to(np.float64(0.0), (10**9, 10**9)))

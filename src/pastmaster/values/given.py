@@ -14,19 +14,23 @@ from pastmaster.policies.sb3_live import is_model
 from pastmaster.tables import shown
 from pastmaster.tasks import Task
 
+TASKS = "a task or a list of tasks"
+
 
 def several_tasks(place: str, tasks: Any) -> Iterator[Any]:
     """Tasks to loop over; a task alone is a list of one. What it holds is not looked at."""
-    wanted = "a task or a list of tasks"
     if isinstance(tasks, Task):
         return iter([tasks])
-    _check_several(place, tasks, wanted)
-    return each(tasks, place, wanted)
+    _check_several(place, tasks, TASKS)
+    return each(tasks, place, TASKS)
 
 
 def listed_tasks(place: str, tasks: Any) -> list[Any]:
     """Tasks as a list; a task alone is a list of one. What it holds is not looked at."""
-    return listed(several_tasks(place, tasks), place, "a task or a list of tasks")
+    if isinstance(tasks, Task):
+        return [tasks]
+    _check_several(place, tasks, TASKS)
+    return listed(tasks, place, TASKS)
 
 
 def listed_policies(place: str, policies: Any) -> list[Any]:
