@@ -318,3 +318,29 @@ def test_a_large_file_takes_a_few_times_its_size(csv_file, kind):
         tracemalloc.stop()
     assert found.values.shape == scores.shape
     assert peak < 9 * path.stat().st_size
+
+
+def test_a_file_that_pandas_wrote_keeps_its_header(tmp_path):
+    table = pd.DataFrame([[5, 6, 7], [3, 9, 2], [8, 1, 0]])
+    for index in (True, False):
+        table.to_csv(tmp_path / "table.csv", index=index)
+        found = keep(tmp_path / "table.csv", k=1)
+        assert found.distance.shape == (3, 3)
+        assert found.policies == ["0"]
+
+
+def test_numbers_that_may_be_names_are_refused(tmp_path):
+    (tmp_path / "years.csv").write_text("2018,2019,2020\n1,1,2\n")
+    with pytest.raises(InvalidInputError, match="line 1 is '2018,2019,2020', which may be names or scores, must"):
+        keep(tmp_path / "years.csv", k=1)
+
+
+@pytest.mark.parametrize("head", ["task", "customer", "ID", "robot_id", "Map"])
+def test_numbers_that_name_tasks_are_no_scores(tmp_path, head):
+    (tmp_path / "table.csv").write_text(f"{head},a,b\n1001,5,6\n1002,7,8\n")
+    frame = pd.DataFrame({head: [1001, 1002], "a": [5, 7], "b": [6, 8]})
+    for given in (tmp_path / "table.csv", frame):
+        found = keep(given, k=1)
+        assert found.policies == ["b"]
+        assert [row.task for row in found.table()] == ["1001", "1002"]
+    assert keep(frame[["a", "b"]].reset_index(), k=1).policies == ["b"]

@@ -109,3 +109,22 @@ def test_wrong_numbers_are_refused(resamples):
 def test_the_paper_cost_is_refused():
     with pytest.raises(InvalidInputError, match=r"^Clustering\.stability: the answer is to episodes and span, must be"):
         keep([[1, 2], [2, 1]], episodes=10, span=1.0).stability()
+
+
+def test_nothing_is_sure_where_nothing_is_known_of_noise(tmp_path):
+    """Neither where no score has a standard error, nor where the only one that has is 0."""
+    unknown = keep(Scores([[1.0, 0.0]], standard_errors=[[math.nan, math.nan]]), k=1).stability(rng=0)
+    (tmp_path / "same.csv").write_text("task,policy,score\nx,a,1\nx,a,1\nx,b,0.9\ny,a,1\ny,b,0.5\n")
+    same = keep(tmp_path / "same.csv", k=1).stability(rng=0)
+    assert (unknown.resamples, same.resamples) == (0, 0)
+    assert "measured once" in str(unknown)
+    assert "the same again" in str(same)
+    (tmp_path / "same.csv").write_text("task,policy,score\nx,a,1\nx,a,1\nx,b,0.9\nx,b,0.9\n")
+    assert keep(tmp_path / "same.csv", k=1).stability(rng=0).kept == {"a": 1.0}
+
+
+def test_the_question_is_asked_again_at_its_price_of_nothing_too():
+    table = Scores([[5.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]], standard_errors=[[0.5] * 3] * 3)
+    free, cheap = (keep(table, price=price, rng=0) for price in (0.0, 1e-12))
+    assert (free.price, cheap.price, keep(table, k=1).price) == (0.0, 1e-12, None)
+    assert free.stability(rng=0).kept_share.tolist() == cheap.stability(rng=0).kept_share.tolist()

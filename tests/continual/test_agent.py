@@ -286,6 +286,18 @@ def test_without_pins_a_choice_of_a_person_lasts_until_the_next_one(repository):
     assert repository.clusterings()[-1].settings["measured"] == 60
 
 
+def test_no_later_policy_takes_the_place_of_a_pinned_one(repository):
+    """Of two policies "x" the first is pinned as "x (1)"; then another is stored under that very name."""
+    tasks = grids(7)
+    for task in tasks[:2]:
+        repository.add(task, name="x")
+    options = {"recluster_every": 2, "clustering": {"k": 1, "must_keep": "x (1)", "never_keep": []}}
+    lifelong(repository, **options).run(tasks[2:4])
+    repository.add(tasks[6], name="x (1)")
+    lifelong(repository, **options).run(tasks[2:6])
+    assert {tuple(record.result["must_keep"]) for record in repository.clusterings()} == {(0,)}
+
+
 def test_pins_are_stored_with_the_stream_and_a_name_means_the_first_of_that_name(path):
     options = {"recluster_every": 2, "clustering": {"k": 1, "must_keep": ["south"]}}
     with Repository(path) as repository:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.losses import number, price_of, stability_json, tell_doubts, tell_stability, tell_tasks
+from pastmaster.cli.losses import number, stability_json, tell_doubts, tell_stability, tell_tasks
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import counted
 
@@ -240,7 +240,7 @@ def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
         "mean_loss": answer.mean_loss,
         "largest_loss": answer.largest_loss,
         "cost": answer.cost,
-        "price": price_of(answer),
+        "price": answer.price,
         "lower_bound": _finite(answer.lower_bound),
         "gap": _finite(answer.gap),
         "optimal": answer.is_optimal,

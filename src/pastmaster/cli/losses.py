@@ -22,11 +22,6 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def price_of(answer: Clustering) -> float | None:
-    """What a policy had to earn a task to be kept; None where another question was asked."""
-    return answer.size_cost / answer.n_clusters if answer.kind == "loss" and answer.size_cost else None
-
-
 def tell_tasks(answer: Clustering, every: bool) -> None:
     """A line to each task, worst first; of many tasks the worst, and a count of the rest."""
     rows = sorted(answer.table(), key=lambda row: -row.loss)

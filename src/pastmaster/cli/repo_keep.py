@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.losses import number, price_of, tell_doubts, tell_stability, tell_tasks
+from pastmaster.cli.losses import number, tell_doubts, tell_stability, tell_tasks
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
@@ -66,7 +66,7 @@ def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: 
         kept, lost = _kept(repository, found), _lost(repository, found)
     if as_json:
         names = ("cost", "lower_bound", "mean_loss", "largest_loss", "mean_radius", "directed", "seed")
-        told = {name: getattr(found, name) for name in names} | {"price": price_of(found)}
+        told = {name: getattr(found, name) for name in names} | {"price": found.price}
         printing.print_json(told | {"kept": kept, "tasks": lost})
     else:
         _print(kept)

@@ -6,12 +6,12 @@ import csv
 import math
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from pastmaster.arrays import FloatArray, sealed
-from pastmaster.clustering.score_table import LONG, Scores, averaged, is_long
+from pastmaster.clustering.score_table import LONG, Scores, averaged, is_long, names_tasks
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import cut, shown
 
@@ -81,7 +81,7 @@ def _rows(place: str, text: str, separator: str) -> Iterator[Line]:
 def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
     """A header with the policies, and a row to each task, which may begin with its name; or numbers alone."""
     heads = first[1]
-    bare = all(_as_float(cell, comma) is not None for cell in heads)
+    bare = not names_tasks(heads[0]) and _is_bare(place, heads, comma)
     columns = [str(j) for j in range(len(heads))] if bare else heads
     lines, begins, others = list[int](), list[str](), list[FloatArray]()
     for line, cells in chain([first] if bare else [], rest):
@@ -90,10 +90,7 @@ def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
         others.append(_numbers(place, line, columns[1:], cells[1:], comma))
     if not lines:
         raise InvalidInputError(f"{place} has a header only, must have a row to each task")
-    named = not bare and (
-        heads[0].casefold() in ("", "task", "tasks", "instance", "name", "id")
-        or any(_as_float(cell, comma) is None for cell in begins)
-    )
+    named = not bare and (names_tasks(heads[0]) or any(_as_float(cell, comma) is None for cell in begins))
     if len(heads) == named:
         raise InvalidInputError(f"{place} has no column of scores, must have one to each policy")
     values = np.array(others)
@@ -101,6 +98,19 @@ def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
         begun = [_number(place, line, columns[0], cell, comma) for line, cell in zip(lines, begins, strict=True)]
         values = np.column_stack([begun, values])
     return Scores(sealed(values), tuple(begins) if named else (), () if bare else tuple(heads[named:]))
+
+
+def _is_bare(place: str, heads: list[str], comma: bool) -> bool:
+    """Whether the first line holds scores. Whole numbers that rise may be names, such as years."""
+    if any(_as_float(cell, comma) is None for cell in heads) or heads == [str(j) for j in range(len(heads))]:
+        return False
+    whole = [int(cell) for cell in heads if cell.isascii() and cell.isdigit()]
+    if 1 < len(heads) == len(whole) and all(one < other for one, other in pairwise(whole)):
+        raise InvalidInputError(
+            f"{place}: line 1 is {shown(','.join(heads))}, which may be names or scores, must be a header with the "
+            "names of the policies (or pass an array)"
+        )
+    return True
 
 
 def _numbers(place: str, line: int, heads: list[str], cells: list[str], comma: bool) -> FloatArray:

@@ -43,6 +43,11 @@ def shifts(losses: FloatArray, columns: LongArray, standard_errors: FloatArray, 
     return np.asarray(moved * share[:, None])
 
 
+def noise_known(standard_errors: FloatArray) -> bool:
+    """Whether the standard errors of scores tell of noise: some are larger than 0, or all are known to be 0."""
+    return bool((standard_errors > 0.0).any() or not np.isnan(standard_errors).any())
+
+
 def known_errors(standard_errors: FloatArray) -> FloatArray:
     """Standard errors [N, M], of scores that were measured once the largest that is known."""
     largest = np.nanmax(standard_errors, initial=0.0)

@@ -63,11 +63,11 @@ class Losses:
         """The least price for each column + mean loss."""
         start = self.cover(np.isfinite(self.table), rng, deadline).columns if np.isinf(self.table).any() else ()
         choice = self._chosen(self.table, len(self.allowed), price, rng, deadline, certify, start)
-        return self._answer(choice, "loss", price * len(choice.columns), certify)
+        return replace(self._answer(choice, "loss", price * len(choice.columns), certify), price=price)
 
     def within(self, max_loss: float, rng: np.random.Generator, deadline: float, certify: bool = True) -> Clustering:
         """The fewest columns such that no task loses more, and of these the least mean loss."""
-        covers, begun = self.table <= max_loss, time.perf_counter()
+        covers, begun = self.table <= max_loss * (1.0 + TIE), time.perf_counter()
         fewest = self.cover(covers, rng, begun + 0.7 * (deadline - begun), certify)
         table, size = np.where(covers, self.table, np.inf), len(fewest.columns)
         deadline = begun if fewest.interrupted else deadline

@@ -96,6 +96,8 @@ class Clustering:
         Columns that were told to be kept, or not to be.
     max_loss : float or None
         The most that a task may lose, where ``keep(max_loss=...)`` was asked.
+    price : float or None
+        What a policy had to earn a task to be kept, where ``keep(price=...)`` was asked.
     traces, interrupted : ndarray or None, bool
         The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
     seed : int or None
@@ -129,6 +131,7 @@ class Clustering:
     must_keep: tuple[int, ...] = ()
     never_keep: tuple[int, ...] = ()
     max_loss: float | None = None
+    price: float | None = None
 
     @classmethod
     def from_labels(

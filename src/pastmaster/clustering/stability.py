@@ -21,7 +21,7 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray, LongArray, sealed
 from pastmaster.checks import whole
-from pastmaster.clustering.doubts import known_errors
+from pastmaster.clustering.doubts import known_errors, noise_known
 from pastmaster.clustering.losses import Losses, losses_of
 from pastmaster.clustering.partition import KEPT, Clustering
 from pastmaster.errors import InvalidInputError
@@ -44,10 +44,12 @@ class Stability:
         The share of resamples in which each policy is kept [M]; nan if there are none.
     low, high : float
         Where the mean loss of the kept policies lies, as a 95% interval; nan if there are no resamples. It is a
-        bootstrap's, without a guarantee: in simulations it held the true mean loss in 94% to 99% of tables, and in 62%
-        where a score's standard error was twice what policies differ by.
+        bootstrap's, without a guarantee: in simulations it held the true mean loss in 94% to 99% of tables with many
+        trials of each score, in 91% to 92% with two to five, and in 62% where a score's standard error was twice what
+        policies differ by.
     resamples : int
-        How often scores were drawn anew; 0 where nothing is known of their noise: each was measured once.
+        How often scores were drawn anew; 0 where nothing is known of their noise: each was measured once, or those that
+        were measured again were the same again.
     seed : int or None
         ``rng=seed`` gives the same; None where a generator was given.
     kept : dict
@@ -79,7 +81,10 @@ class Stability:
 
     def __repr__(self) -> str:
         if not self.resamples:
-            return "each score was measured once: nothing is known of noise, nor how sure the choice is"
+            errors = self.answer.standard_errors
+            once = errors is None or np.isnan(errors).all()
+            why = "each score was measured once" if once else "what was measured again was the same again"
+            return f"{why}: nothing is known of noise, nor how sure the choice is"
         loss = f"mean loss {self.answer.mean_loss:.4g}, between {self.low:.4g} and {self.high:.4g}"
         begin = f"{loss} (95%); {counted(self.resamples, 'resample')} keep "
         again = [f"{cut(str(name))} in {100 * share:.0f}%" for name, share in self.kept.items()]
@@ -95,9 +100,10 @@ def stability(answer: Clustering, resamples: int | None, rng: Rng) -> Stability:
     usual = min(MOST, max(FEWEST, ENTRIES // (n_tasks * n_policies)))
     count = usual if resamples is None else whole(CALLER, "resamples", resamples, at_least=2, at_most=10**6)
     generator, seed = seeded(CALLER, rng)
-    if answer.standard_errors is None:
+    if answer.standard_errors is None or not noise_known(answer.standard_errors[np.isfinite(answer.distance)]):
         return Stability(answer, sealed(np.full(n_policies, math.nan)), math.nan, math.nan, 0, seed)
-    scores, errors = np.where(np.isinf(answer.distance), np.nan, -answer.distance), known_errors(answer.standard_errors)
+    errors = known_errors(answer.standard_errors)
+    scores = np.where(np.isinf(answer.distance), np.nan, -answer.distance)
     times_kept, off, lost = np.zeros(n_policies), np.empty(count), np.empty(count)
     for draw in range(count):
         drawn = losses_of(scores + errors * generator.standard_normal(scores.shape))
@@ -117,8 +123,8 @@ def _asked_again(answer: Clustering, table: FloatArray, rng: np.random.Generator
     if answer.max_loss is not None:
         within_reach = float(table[:, losses.allowed].min(axis=1).max())
         return losses.within(max(answer.max_loss, within_reach), rng, math.inf, certify=False).columns
-    if answer.size_cost:
-        return losses.at_price(answer.size_cost / answer.n_clusters, rng, math.inf, certify=False).columns
+    if answer.price is not None:
+        return losses.at_price(answer.price, rng, math.inf, certify=False).columns
     return losses.of_size(answer.n_clusters, rng, math.inf, certify=False, start=answer.columns).columns
 
 

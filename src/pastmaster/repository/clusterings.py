@@ -124,9 +124,8 @@ class ClusteringRecord:
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
         fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
-        fields |= {name: found.get(name) for name in ("traces", "weights")} | {
-            "max_loss": self.settings.get("max_loss")
-        }
+        fields |= {name: found.get(name) for name in ("traces", "weights")}
+        fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
@@ -201,7 +200,7 @@ def keep(
     episodes: float | None, span: float | None, **told: Any,
 ) -> Clustering:  # fmt: skip
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
-    caller = "Repository.keep"
+    caller = "Repository.keep" if place is None else "ContinualTransfer"
     generator, seed = seeded(caller, rng)
     measured = isinstance(price, str)
     values, span = _asked_of(database, True, None if measured else episodes, span)

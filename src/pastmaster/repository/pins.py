@@ -38,7 +38,8 @@ def checked_pins(caller: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if len(asked) > 1:
         raise InvalidInputError(f"{caller}: clustering holds {' and '.join(asked)}, must hold one of them")
     found: dict[str, Any] = {"method": KEEP}
-    found |= {name: _names(caller, name, given[name]) for name in PINS if given.get(name) is not None}
+    pins = {name: _names(caller, name, given[name]) for name in PINS if given.get(name) is not None}
+    found |= {name: names for name, names in pins.items() if names}
     both = sorted({*found.get("must_keep", ())} & {*found.get("never_keep", ())})
     if both:
         raise InvalidInputError(f"{caller}: clustering's must_keep and never_keep both hold {both[0]!r}, must not")
@@ -72,12 +73,13 @@ def _number(caller: str, name: str, value: Any, pins: Mapping[str, Any]) -> Any:
 
 
 def _column(caller: str, name: str, policies: Sequence[PolicyRecord], policy: str) -> int:
-    """The column of the policy of this name, of several the one that was stored first."""
-    names = distinct_names(policies)
-    if policy in names:
-        return names.index(policy)
-    same = [(record.id, j) for j, record in enumerate(policies) if record.name == policy]
+    """The column of the policy of this name, of several the one that was stored first: no later one takes its place.
+
+    "x (3)" is the policy 3 of name "x", as lists call it where two have that name.
+    """
+    called = [(record.id, j, {record.name, f"{record.name} ({record.id})"}) for j, record in enumerate(policies)]
+    same = [(number, j) for number, j, names in called if policy in names]
     if same:
         return min(same)[1]
-    wanted = f"must be the name of a stored policy{guess(policy, names)}"
+    wanted = f"must be the name of a stored policy{guess(policy, distinct_names(policies))}"
     raise InvalidInputError(f"{caller}: clustering's {name} holds {shown(policy)}, {wanted}")
