@@ -501,8 +501,9 @@ def test_numbers_that_are_no_actions_are_refused(tmp_path):
 def test_a_policy_that_does_not_fit_another_task_is_refused(tmp_path):
     policy = load_onnx(written(tmp_path, mlp()), CART)
     task = GymTask("MountainCar-v0", gamma=0.9, horizon=5)
-    with pytest.raises(InvalidInputError, match=r"policy is OnnxPolicy.*must fit MountainCar-v0, which has Box \[2\]"):
-        Repository(tmp_path / "r.db").add(task, policy)
+    wanted = r"policy is OnnxPolicy.*must fit MountainCar-v0, which has Box \[2\]"
+    with Repository(tmp_path / "r.db") as repository, pytest.raises(InvalidInputError, match=wanted):
+        repository.add(task, policy)
     with pytest.raises(InvalidInputError, match="MountainCar"):
         estimate_cross_values([task], [policy], budget=20, rng=0)
     with pytest.raises(InvalidInputError, match=r"policies\[0\] is .*policy.onnx.*pass load_onnx\(path, task\)"):
