@@ -56,7 +56,7 @@ class LazyChoice(click.Choice[str]):
         return tuple(self._names())
 
 
-class _Price(click.ParamType[Any]):
+class _Price(click.ParamType):  # type: ignore[type-arg]  # the oldest click knows no other form
     """A number, or the word that has it measured."""
 
     name = "price"
