@@ -150,6 +150,10 @@ def draws(name: str, reading: str, number: int) -> Draw:
 def run() -> None:
     families = [(name, "") for name in ("windy corridor", "Leduc", *SETTINGS)]
     families += [(name, ", undiscounted") for name in SETTINGS]
+    header = " | ".join(["family", "selector", *(f"T = {T:,}" for T in EPISODES)])
+    intro = (
+        f"{machine()} {DRAWS} draws of old and of {TARGETS} new tasks; score, with half its 95% interval over draws."
+    )
     lines = []
     for name, reading in families:
         drawn = [draws(name, reading, number) for number in range(DRAWS)]
@@ -158,11 +162,7 @@ def run() -> None:
             lines.append(line(name + reading, way, table))
         for way, make in RIVALS.items():
             lines.append(line(name + reading, way, [of_others(draw, make) for draw in drawn]))
-    header = " | ".join(["family", "selector", *(f"T = {T:,}" for T in EPISODES)])
-    intro = (
-        f"{machine()} {DRAWS} draws of old and of {TARGETS} new tasks; score, with half its 95% interval over draws."
-    )
-    write_table("arena", intro, header, lines)
+        write_table("arena", intro, header, lines)  # after each family: all of them take hours
 
 
 def line(name: str, way: str, table: list[list[float]]) -> str:

@@ -54,18 +54,23 @@ def command_help() -> str:
     return "\n\n".join(f"## {name}\n\n```text\n{text}\n```" for name, text in command_texts("pastmaster", main))
 
 
-def command_texts(name: str, command: Any) -> list[tuple[str, str]]:
-    """A command's full name and its help, then those of its subcommands."""
+def command_texts(name: str, command: Any, parent: Any = None) -> list[tuple[str, str]]:
+    """A command's full name and its help, then those of its subcommands.
+
+    A subcommand has the context of its group, as when it is run: -h comes from there, and click remembers it.
+    """
     import click
 
-    context = click.Context(command, info_name=name, terminal_width=WIDTH, **command.context_settings)
-    texts = [(name, context.get_help())]
+    context = click.Context(
+        command, parent=parent, info_name=name, terminal_width=WIDTH, **command.context_settings
+    )  # fmt: skip
+    texts = [(context.command_path, context.get_help())]
     if isinstance(command, click.Group):
         for part in command.list_commands(context):
             found = command.get_command(context, part)
             assert found is not None
             if not found.hidden:
-                texts += command_texts(f"{name} {part}", found)
+                texts += command_texts(part, found, context)
     return texts
 
 

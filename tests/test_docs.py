@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import itertools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -196,6 +198,17 @@ def test_the_command_line_page_has_the_help_of_every_command(hooks):
         waiting += [(*path, name) for name in re.findall(r"^  ([a-z-]+)  ", commands, re.MULTILINE)]
     assert len(paths) == len(shown) >= 15
     assert isinstance(main, click.Group)
+
+
+def test_looking_at_the_help_of_all_commands_leaves_them_as_they_were(hooks):
+    """click keeps the option --help of a command, with the names it had when it was first looked at."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import hooks; hooks.command_help(); "
+        "from pastmaster.cli import main; main(['repo', 'keep', '-h'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(DOCS)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-h, --help" in hooks.command_help().split("## pastmaster repo keep\n")[1]
 
 
 def test_the_nav_of_the_site_has_every_page(hooks):

@@ -29,10 +29,11 @@ def keep(
 
     Parameters
     ----------
-    scores : array_like, DataFrame or path
+    scores : array_like, DataFrame, path or CrossValueEstimate
         The score of each task under each policy [N, M], higher is better, nan where a policy was not tried: then it
         cannot stand for that task. A DataFrame, or the path of a .csv file, is wide (a row to a task, a column to a
-        policy) or long (columns task, policy and score; trials of the same two are averaged).
+        policy) or long (columns task, policy and score; trials of the same two are averaged). What
+        ``estimate_cross_values`` returns is taken with its names and standard errors.
     k : int, optional
         The question: exactly so many policies, with the least mean loss.
     max_loss : float, optional

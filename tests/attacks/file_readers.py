@@ -114,7 +114,7 @@ def _tables(folder: Path) -> dict[str, bytes]:
 
 
 def _read_table(folder: Path, name: str, content: bytes) -> None:
-    policy = NamedPolicies((), False, (), False)._policy(_written(folder, name, content), TASK, None)
+    policy = NamedPolicies((), (), False, (), False)._policy(_written(folder, name, content), TASK, None)
     assert policy.act([0, 1], [0.1, 0.9]).shape == (2,) if policy.random else policy.act([0, 1]).shape == (2,)
 
 

@@ -46,8 +46,8 @@ EXEMPT = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
-        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.mhav.Minimum continual.Reclustered "
-        "continual.TaskDone "
+        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.Stability clustering.mhav.Minimum "
+        "continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
@@ -407,6 +407,13 @@ def _of_clustering() -> Iterator[tuple[str, Recipe]]:
         ),
     )
     yield "read_aslib", Recipe(pm.read_aslib, lambda: {"folder": world().scenario, "penalty": 10.0})
+    yield (
+        "Clustering.stability",
+        Recipe(
+            lambda **asked: pm.keep(pm.Scores(world().U, standard_errors=world().U), k=2, rng=0).stability(**asked),
+            lambda: {"resamples": 3, "rng": 0},
+        ),
+    )
     for method in ("doubts", "served"):
         yield f"Clustering.{method}", Recipe(lambda method=method: getattr(pm.keep(world().U, k=2, rng=0), method)())
     yield "KeepCurve.to_frame", Recipe(lambda: pm.keep_curve(world().U, rng=0).to_frame())
@@ -592,6 +599,7 @@ def _of_estimation() -> Iterator[tuple[str, Recipe]]:
     )
     yield "CrossValueEstimate.gap", Recipe(lambda **how: world().estimate.gap(**how), lambda: {"time_limit": 0.05})
     yield "CrossValueEstimate.to_frame", Recipe(lambda: world().estimate.to_frame())
+    yield "CrossValueEstimate.scores", Recipe(lambda: world().estimate.scores())
     yield "CrossValueEstimate.plot", Recipe(lambda: world().estimate.plot(), weight=0.05)
 
 

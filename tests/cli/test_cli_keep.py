@@ -27,6 +27,7 @@ Evers,58,71,61,55,74
 Funk,12,9,30,33,10
 """
 LONG = "task,policy,score\nx,a,1\nx,a,3\nx,b,2.4\nx,b,2.6\ny,a,5\ny,b,4\n"
+ONCE = "each score was measured once: nothing is known of noise, nor how sure the choice is"
 KEPT = ("policy", "column", "serves", "mean_loss", "largest_loss")
 
 
@@ -74,6 +75,7 @@ def test_the_kept_policies_a_line_to_each_task_and_the_proof(scores):
         *([name, policy, "0"] for name, policy in (("Adler", "ppo"), ("Busch", "ppo"))),
         *([name, "rules", "0"] for name in ("Doro", "Funk")),
         [],
+        ONCE.split(),
     ]
 
 
@@ -81,13 +83,13 @@ def test_of_many_tasks_the_worst_are_told_and_the_rest_counted(tmp_path):
     path = random_table(tmp_path / "many.csv", 100, 4)
     losses = np.sort(keep(path, k=2, rng=0).losses)[::-1]
     lines = run(path, "-k", 2).stdout.splitlines()
-    rows = lines[5 : lines.index(next(line for line in lines if line.startswith("and ")))]
+    rows = lines[5 : lines.index(next(line for line in lines if line.startswith("... and ")))]
     assert [float(row.split()[-1]) for row in rows] == [float(f"{loss:.4g}") for loss in losses[:20]]
-    rest = f"and 80 tasks more, which lose {losses[20]:.4g} at most, {(losses == 0).sum()} of them nothing"
+    rest = f"... and 80 tasks more, which lose {losses[20]:.4g} at most, {(losses == 0).sum()} of them nothing"
     assert f"{rest} (--all shows them)" in lines
     everything = run(path, "-k", 2, "--all").stdout.splitlines()
     assert len(everything) == len(lines) - 21 + 100
-    assert not any(line.startswith("and ") for line in everything)
+    assert not any(line.startswith("... and ") for line in everything)
 
 
 def test_a_table_of_forty_tasks_is_told_whole(tmp_path):
@@ -106,11 +108,22 @@ def test_scores_that_were_measured_several_times_are_told_with_what_to_measure_a
     assert [doubt["standard_error"] for doubt in again[1:3]] == [None, None]  # measured once
 
 
+def test_noisy_scores_are_told_with_how_sure_the_choice_is(tmp_path, scores):
+    (tmp_path / "trials.csv").write_text(LONG)
+    found = keep(tmp_path / "trials.csv", k=1, rng=0).stability(rng=0)
+    assert str(found) in run(tmp_path / "trials.csv", "-k", 1).stdout.splitlines()
+    assert told(tmp_path / "trials.csv", "-k", 1)["stability"] == {
+        "resamples": 200, "mean_loss": [found.low, found.high], "kept": found.kept,
+    }  # fmt: skip
+    assert told(scores, "-k", 2)["stability"] == {"resamples": 0, "mean_loss": None, "kept": None}
+    assert told(scores, "--episodes", 9, "--span", 90)["stability"] is None
+
+
 def test_of_many_doubts_the_first_are_told(tmp_path):
     rows = [f"t{i},{policy},{score}" for i in range(9) for policy, score in (("a", i), ("a", i + 1), ("b", i))]
     (tmp_path / "trials.csv").write_text("\n".join(["task,policy,score", *rows]))
     doubts = keep(tmp_path / "trials.csv", k=1, rng=0).doubts()
-    assert f"and {len(doubts) - 5} scores more (--json has all)" in run(tmp_path / "trials.csv", "-k", 1).stdout
+    assert f"... and {len(doubts) - 5} scores more (--json has all)" in run(tmp_path / "trials.csv", "-k", 1).stdout
     assert len(told(tmp_path / "trials.csv", "-k", 1)["measure_again"]) == len(doubts)
 
 
@@ -166,6 +179,18 @@ def test_options_ask_what_the_library_answers(scores, options, question):
     assert found["cost"] == answer.cost
     assert found["seed"] == answer.seed
     assert [row["loss"] for row in found["tasks"]] == answer.losses.tolist()
+
+
+def test_the_price_may_be_measured(tmp_path):
+    path = random_table(tmp_path / "many.csv", 24, 6)
+    found, answer = (
+        told(path, "--price", "measured", "--episodes", 50, "--must-keep", "p3"),
+        keep(path, price="measured", episodes=50, must_keep="p3", rng=0),
+    )
+    assert found["cost"] == answer.cost
+    assert found["price"] == answer.size_cost / answer.n_clusters > 0
+    assert [policy["policy"] for policy in found["kept"]] == answer.policies
+    assert told(path, "-k", 2)["price"] is None
 
 
 def test_the_paper_cost_is_told_in_words(scores):
@@ -335,12 +360,22 @@ def test_output_that_nobody_reads_ends_the_command_quietly(scores):
 
 
 ONE = "one question is needed, and one only, of -k, --max-loss, --price, --episodes with --span, and --curve"
+MEASURED = "--price is measured, must be given with --episodes, and nothing else"
 WRONG = {
     "nothing asked": ((), 2, ONE),
     "two questions": (("-k", 1, "--price", 2), 2, ONE),
     "episodes alone": (("--episodes", 9), 2, ONE),
     "a span with k": (("-k", 1, "--span", 9), 2, ONE),
     "a curve and a price": (("--curve", "--price", 1), 2, "--curve is given with another question, must be alone"),
+    "a measured price alone": (("--price", "measured"), 2, MEASURED),
+    "a measured price with a span": (("--price", "measured", "--episodes", 9, "--span", 9), 2, MEASURED),
+    "a measured price with k": (("--price", "measured", "--episodes", 9, "-k", 1), 2, MEASURED),
+    "half an episode": (("--price", "measured", "--episodes", 9.5), 1, "--episodes is 9.5, must be a whole number"),
+    "no price": (("--price", "cheap"), 2, "Invalid value for '--price': 'cheap' is not a number, nor measured"),
+    "a price with episodes": (("--price", 2, "--episodes", 9), 2, ONE),
+    "a measured price of times": (
+        ("--price", "measured", "--episodes", 9, "--lower-is-better"), 1, "--lower-is-better is True, must be False"
+    ),
     "words": (("-k", "three"), 2, "Invalid value for '-k'"),
     "no such option": (("-k", 1, "--loud"), 2, "No such option"),
     "too many": (("-k", 9), 1, "-k is 9, must be a whole number, in 1..5"),
@@ -396,7 +431,8 @@ BAD = {
     "text": ("task,a,b\nx,1,2\ny,3,fast\n", "bad.csv: line 3, column 'b' is 'fast', must be a number, or empty where"),
     "a short line": ("task,a,b\nx,1,2\ny,3\n", "bad.csv: line 3 has 2 cells, must have 3 as the first line"),
     "an open quote": ('task,a\n"x,1\n', "bad.csv: line 2 is not CSV: unexpected end of data"),
-    "bytes": (b"task,a\nx,\xff\n", "bad.csv: line 2 is not text in UTF-8, must be: save it as UTF-8"),
+    "bytes": (b"task,a\nx,\xff\n", "bad.csv: line 2 is not text in UTF-8, must be: save as CSV UTF-8"),
+    "a workbook": (b"PK\x03\x04rest", "SCORES is 'bad.csv', an Excel workbook, must be text: save as CSV UTF-8"),
     "a header only": ("task,a\n", "bad.csv has a header only, must have a row to each task"),
     "no scores": ("task,a\nx,\n", "bad.csv has none for task 'x', must have one at least: leave it out"),
     "infinity": ("task,a\nx,inf\n", "bad.csv: scores[task 'x', policy 'a'] is inf, must be finite (below 1e300)"),

@@ -205,6 +205,39 @@ def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
     assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
 
 
+def test_policies_are_called_as_they_are_named(tmp_path, levers):
+    db = tmp_path / "boxes.db"
+    for lever in (0, 1):
+        np.save(tmp_path / f"{lever}.npy", [lever, lever])
+    files = [tmp_path / "0.npy", tmp_path / "1.npy"]
+    boxes = ("--gym", levers, "--kwargs", '{"best": 0}', "--kwargs", '{"best": 1}')
+    said = refused("repo", "add", db, *boxes, "--policy", *files, "--name", "left")
+    assert said == "Error: --name is given 1 times for 2 policies, must be once to each, in order\n"
+    assert not db.exists()
+    fine("repo", "add", db, *boxes, "--policy", *files, "--name", "left", "--name", "right")
+    assert [(line["policy_name"], line["policy_source"]) for line in told("repo", "list", db)] == [
+        ("left", str(files[0])), ("right", str(files[1])),
+    ]  # fmt: skip
+    assert [cell["name"] for cell in told("repo", "keep", db, "-k", 2)["kept"]] == ["left", "right"]
+
+
+def test_a_solved_policy_is_called_as_it_is_named(db, tmp_path):
+    fine("repo", "add", db, write_task(tmp_path / "new.npz"), "--name", "corner cutter")
+    assert told("repo", "list", db)[-1]["policy_name"] == "corner cutter"
+
+
+def test_a_new_environment_gets_the_step_limit_of_the_stored_tasks(tmp_path, levers):
+    db, policy = tmp_path / "boxes.db", tmp_path / "policy.npy"
+    np.save(policy, [2, 2])
+    fine("repo", "add", db, "--gym", levers, "--policy", policy, "--horizon", 3)
+    fine("repo", "keep", db, "-k", 1)
+    new = ("transfer", db, "--gym", levers, "--kwargs", '{"best": 1}', "--episodes", 5, "--add")
+    assert told("repo", "show", db, told(*new)["added"])["horizon"] == 3
+    assert told("repo", "show", db, told(*new, "--horizon", 4)["added"])["horizon"] == 4
+    other = (*new[:5], '{"best": 0}', *new[6:])  # the stored tasks differ: the environment's own
+    assert told("repo", "show", db, told(*other)["added"])["horizon"] == 5
+
+
 def test_policies_valued_by_episodes_where_asked(db, tmp_path):
     np.save(tmp_path / "policy.npy", np.full((16, 4), 0.25))
     npz = write_task(tmp_path / "new.npz")
@@ -281,8 +314,10 @@ def test_exactly_so_many_policies(db, n_clusters):
     lines = fine("repo", "keep", db, "-k", n_clusters, "--quiet").splitlines()
     assert lines[0].split("  ")[0] == "policy"
     assert lines[n_clusters + 1] == lines[-2] == ""
-    losing = sorted((-row["loss"], row["name"]) for row in found["tasks"] if row["loss"] > 0)
-    assert [line.split("  ")[0].strip() for line in lines[n_clusters + 3 : -2]] == [name for _, name in losing]
+    rows = sorted(found["tasks"], key=lambda row: -row["loss"])
+    assert [line.split() for line in lines[n_clusters + 3 : -2]] == [
+        [*row["name"].split(), *row["policy"].split(), f"{row['loss']:.4g}"] for row in rows
+    ]
     assert lines[-1].startswith(f"{n_clusters} of 4 policies kept")
     assert lines[-1].endswith(", proven optimal, seed 0")
     symmetric = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
@@ -316,10 +351,40 @@ def test_policies_that_must_or_must_not_be_kept_are_told_by_name(db):
 
 def test_of_many_tasks_those_that_lose_most_are_told(tmp_path):
     db = tmp_path / "many.db"
-    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 30)
+    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 41)
     lines = fine("repo", "keep", db, "-k", 1, "--no-certify").splitlines()
     assert len(lines) == 2 + 1 + 1 + 20 + 1 + 1 + 1
-    assert re.fullmatch(r"and \d+ more, which lose no more than these", lines[-3])
+    assert re.fullmatch(r"\.\.\. and 21 tasks more, which lose \S+ at most, \d+ of them nothing .*", lines[-3])
+    assert len(fine("repo", "keep", db, "-k", 1, "--no-certify", "--all").splitlines()) == len(lines) - 1 + 21
+
+
+def test_the_price_may_be_measured(tmp_path):
+    db = tmp_path / "many.db"
+    fine("repo", "add", db, "--domain", "windy-corridor", "--count", 12)
+    found = told("repo", "keep", db, "--price", "measured", "--episodes", 100)
+    with Repository(db) as repository:
+        assert repository.clusterings()[-1].settings["measured"] == 100
+        answer = repository.keep(price="measured", episodes=100, rng=0)
+    assert found["price"] == answer.size_cost / answer.n_clusters
+    assert (found["cost"], [cell["name"] for cell in found["kept"]]) == (answer.cost, answer.policies)
+    for line in ("--price measured", "--price measured --episodes 9 -k 1", "--price cheap"):
+        assert run("repo", "keep", db, *line.split()).exit_code == 2
+    done = run("repo", "keep", db, "--price", "measured", "--episodes", 9, "--symmetric")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2, "Error: --symmetric is given with --price, --must-keep or --never-keep, must be left out"
+    )  # fmt: skip
+
+
+def test_the_agent_heeds_what_is_pinned(db):
+    second, third = TASKS[1].name, TASKS[2].name
+    agent = ("continual", db, *GRID, "--episodes", 50, "--recluster-every", 1)
+    told(*agent, "-k", 1, "--must-keep", second)
+    with Repository(db) as repository:
+        assert repository.clusterings()[-1].result["kept"] == [second]
+    told(*agent, "--never-keep", second, "--never-keep", third, "--name", "another")
+    with Repository(db) as repository:
+        assert {second, third}.isdisjoint(repository.clusterings()[-1].result["kept"])
+    assert "must_keep holds 'nobody', must be the name" in refused(*agent, "--must-keep", "nobody", "--name", "third")
 
 
 def test_a_seed_gives_the_same_clusters_again(db):
@@ -435,6 +500,23 @@ def test_an_agent_is_informed_by_default(tmp_path):
     assert selectors == ["RegretBalancing", "RegretBalancing", "Informed", "Informed"]
     assert agent("informed", "--selector", "informed") == (found, selectors)
     assert set(agent("other", "--selector", "tsallis-inf")[1]) == {"TsallisINF"}
+
+
+def test_an_agent_measures_its_price_unless_it_is_asked_for_the_papers_cost(tmp_path):
+    agent = ("--domain", "coloured-grid", "--count", 4, "--episodes", 50, "--recluster-every", 2)
+
+    def kinds(name, *more):
+        fine("continual", tmp_path / name, *agent, *more)
+        with Repository(tmp_path / name) as repository:
+            return {repository.clustering().kind}
+
+    assert kinds("measured.db") == {"loss"}
+    assert kinds("paper.db", "--restarts", 2) == {"average"}
+    assert kinds("pinned.db", "-k", 1) == {"loss"}
+    both = run("continual", tmp_path / "no.db", *agent, "--restarts", 2, "-k", 1)
+    assert both.exit_code == 2
+    assert "must not be given with -k" in both.stderr
+    assert not (tmp_path / "no.db").exists()
 
 
 def test_an_agent_goes_on_where_it_was(tmp_path):

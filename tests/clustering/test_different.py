@@ -77,7 +77,7 @@ def test_equal_columns_are_one_policy_and_too_few_are_told():
     assert sorted(two.representatives.tolist()) == [0, 2]
     three = search_clusterings(distance, n_clusters=3, directed=True, rng=0, **SMALL)
     assert three.n_clusters == 3
-    assert "2 of 3 policies kept (3 cells, but no more are different)" in repr(three)
+    assert "2 of 3 policies kept (3 groups, but no more are different)" in repr(three)
 
 
 def test_a_task_is_charged_the_best_kept_policy_not_its_cells(rng):

@@ -349,3 +349,26 @@ def test_equal_but_for_rounding_loses_nothing():
     found = keep([[0.3, 0.1 + 0.2], [1.0, 0.0]], max_loss=0.0, rng=0)
     assert (found.columns.tolist(), found.losses.tolist()) == ([0], [0.0, 0.0])
     assert losses_module.TIE == distance.TIE
+
+
+def test_a_limit_is_met_up_to_rounding():
+    """1.1 - 1.0 is more than 0.1 by a bit."""
+    assert keep([[1.1, 1.0]], max_loss=0.1, never_keep=[0]).policies == [1]
+    assert len(keep([[1.1, 1.0], [1.0, 1.1]], max_loss=0.1).policies) == 1
+    with pytest.raises(InvalidInputError, match=r"max_loss is 0.099, but task 0 loses at least 0.1 .* at least 0.1"):
+        keep([[1.1, 1.0]], max_loss=0.099, never_keep=[0])
+
+
+def test_small_tables_are_always_decided(rng):
+    """Where all other columns are closed, what is left is one choice; its cost is known."""
+    assert keep([[0, 2, 2], [1, 1, 0], [3, 2, 3], [2, 3, 3], [1, 2, 2]], price=0.3, rng=0).is_optimal
+    for _ in range(300):
+        table = rng.integers(0, 5, (rng.integers(2, 9), rng.integers(2, 7)))
+        price = float(rng.choice([0.1, 0.2, 0.3, 0.5, 1.0]))
+        found, lost = keep(table, price=price, rng=0), table.max(axis=1, keepdims=True) - table
+        sizes = range(1, table.shape[1] + 1)
+        choices = (list(c) for size in sizes for c in itertools.combinations(range(table.shape[1]), size))
+        least = min(price * len(chosen) + lost[:, chosen].min(axis=1).mean() for chosen in choices)
+        assert found.is_optimal
+        assert found.cost == pytest.approx(least)
+        assert found.lower_bound <= least + 1e-12

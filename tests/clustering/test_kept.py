@@ -170,6 +170,38 @@ def test_the_picture_shows_losses_kept_columns_and_the_curve(scores, tmp_path, q
     figure.savefig(tmp_path / "kept.png")
 
 
+def test_the_picture_names_all_columns_where_they_fit_and_marks_the_kept_ones(rng):
+    policies = [f"solver {j}" for j in range(60)]
+    found = keep(rng.random((8, 60)), k=3, policies=policies, certify=False, rng=0)
+    axes = found.plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == policies
+    bold = [label.get_text() for label in axes.get_xticklabels() if label.get_fontweight() == "bold"]
+    assert bold == sorted(found.policies, key=policies.index)
+    wide = keep(rng.random((8, 61)), k=3, certify=False, rng=0)
+    axes = wide.plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(j) for j in sorted(wide.columns)]
+    assert "kept, named below" in axes.get_title()
+
+
+@pytest.mark.parametrize(("n_tasks", "n_named"), [(31, 31), (60, 60), (61, 40), (3000, 40)])
+def test_rows_of_the_picture_are_called_as_their_tasks(rng, n_tasks, n_named):
+    found = keep(rng.random((n_tasks, 6)), k=3, certify=False, rng=0)
+    named = found.named([f"customer {i}" for i in range(n_tasks)])
+    order = np.argsort(found.labels, kind="stable")
+    for answer, begin in ((found, ""), (named, "customer ")):
+        figure = answer.plot()
+        for axes in figure.axes[:2]:
+            places, labels = axes.get_yticks(), [label.get_text() for label in axes.get_yticklabels()]
+            assert labels == [f"{begin}{order[int(place)]}" for place in places]
+            assert len(labels) == n_named
+        words = [
+            figure.get_suptitle(),
+            *(text for axes in figure.axes for text in (axes.get_title(), axes.get_ylabel())),
+        ]
+        assert not any("cell" in text for text in words)
+        assert any("group" in text for text in words)
+
+
 def test_the_picture_of_one_column_or_one_task_or_many_is_drawn(rng, tmp_path):
     for shape, k in (((1, 1), 1), ((1, 5), 2), ((5, 1), 1), ((3000, 30), 4)):
         found = keep(rng.random(shape), k=k, certify=False, rng=0)

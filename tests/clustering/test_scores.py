@@ -254,7 +254,16 @@ FILES = {
     "a short line": ("task,a,b\nx,1,2\ny,3\n", "line 3 has 2 cells, must have 3 as the first line"),
     "a line after a quoted end of line": ('task,a\n"x\ny",1\nz,oops\n', "line 4, column 'a' is 'oops', must be a n"),
     "an open quote": ('task,a\n"x,1\n', "line 2 is not CSV: unexpected end of data"),
-    "bytes": (b"task,a\nx,\xff\n", "line 2 is not text in UTF-8, must be: save it as UTF-8"),
+    "bytes": (b"task,a\nx,\xff\n", "line 2 is not text in UTF-8, must be: save as CSV UTF-8"),
+    "Latin-1": ("task;a\nMüller;1\n".encode("latin-1"), "line 2 is not text in UTF-8, must be: save as CSV UTF-8"),
+    "UTF-16 without its mark": (
+        "task,a\nx,1\n".encode("utf-16-le"),
+        "line 1 is not text in UTF-8, but seems to be UTF-16, must be: save as CSV UTF-8",
+    ),
+    "half of UTF-16": (
+        "task,a\nx,1\n".encode("utf-16")[:-1],
+        r"line \d is not text in UTF-8, must be: save as CSV UTF-8",
+    ),
     "text in a long table": ("task,policy,score\nx,a,1\nx,b,oops\n", "line 3, column 'score' is 'oops', must be a nu"),
 }
 
@@ -309,3 +318,29 @@ def test_a_large_file_takes_a_few_times_its_size(csv_file, kind):
         tracemalloc.stop()
     assert found.values.shape == scores.shape
     assert peak < 9 * path.stat().st_size
+
+
+def test_a_file_that_pandas_wrote_keeps_its_header(tmp_path):
+    table = pd.DataFrame([[5, 6, 7], [3, 9, 2], [8, 1, 0]])
+    for index in (True, False):
+        table.to_csv(tmp_path / "table.csv", index=index)
+        found = keep(tmp_path / "table.csv", k=1)
+        assert found.distance.shape == (3, 3)
+        assert found.policies == ["0"]
+
+
+def test_numbers_that_may_be_names_are_refused(tmp_path):
+    (tmp_path / "years.csv").write_text("2018,2019,2020\n1,1,2\n")
+    with pytest.raises(InvalidInputError, match="line 1 is '2018,2019,2020', which may be names or scores, must"):
+        keep(tmp_path / "years.csv", k=1)
+
+
+@pytest.mark.parametrize("head", ["task", "customer", "ID", "robot_id", "Map"])
+def test_numbers_that_name_tasks_are_no_scores(tmp_path, head):
+    (tmp_path / "table.csv").write_text(f"{head},a,b\n1001,5,6\n1002,7,8\n")
+    frame = pd.DataFrame({head: [1001, 1002], "a": [5, 7], "b": [6, 8]})
+    for given in (tmp_path / "table.csv", frame):
+        found = keep(given, k=1)
+        assert found.policies == ["b"]
+        assert [row.task for row in found.table()] == ["1001", "1002"]
+    assert keep(frame[["a", "b"]].reset_index(), k=1).policies == ["b"]

@@ -255,6 +255,73 @@ def test_it_begins_with_the_clustering_there_is(repository):
     assert run.n_sources.tolist() == [3, 3]
 
 
+def stocked(repository):
+    """Three tasks, whose policies have names; a person has settled on two of them."""
+    for name, task in zip(("north", "south", "east"), grids(3), strict=True):
+        repository.add(task, name=name)
+    return repository
+
+
+@pytest.mark.parametrize("pins", [{"k": 2}, {"k": 9}, {}, {"price": 1000.0}, {"max_loss": 0.0}], ids=str)
+def test_what_a_person_pins_outlives_every_choice(repository, pins):
+    stocked(repository)
+    options = {"recluster_every": 2, "clustering": {**pins, "must_keep": "south", "never_keep": ["north"]}}
+    lifelong(repository, **options).run(grids(7)[3:])
+    assert [record.stream[1] for record in repository.clusterings()] == [0, 2, 4]
+    for record in repository.clusterings():
+        kept = record.result["kept"]
+        assert "south" in kept
+        assert "north" not in kept
+        assert record.settings["method"] == "keep"
+        sizes = {"k": min(pins.get("k", 0), record.result["n_tasks"] - 1), "price": 1}
+        assert not pins or "max_loss" in pins or len(kept) == sizes[next(iter(pins))]
+
+
+def test_without_pins_a_choice_of_a_person_lasts_until_the_next_one(repository):
+    """What the guide says of it."""
+    stocked(repository).keep(k=1, must_keep="south")
+    run = lifelong(repository, recluster_every=2, clustering=None).run(grids(6)[3:])
+    assert run.n_sources.tolist()[:2] == [1, 1]
+    assert repository.clusterings()[-1].stream == (1, 2)
+    assert repository.clusterings()[-1].settings["measured"] == 60
+
+
+def test_no_later_policy_takes_the_place_of_a_pinned_one(repository):
+    """Of two policies "x" the first is pinned as "x (1)"; then another is stored under that very name."""
+    tasks = grids(7)
+    for task in tasks[:2]:
+        repository.add(task, name="x")
+    options = {"recluster_every": 2, "clustering": {"k": 1, "must_keep": "x (1)", "never_keep": []}}
+    lifelong(repository, **options).run(tasks[2:4])
+    repository.add(tasks[6], name="x (1)")
+    lifelong(repository, **options).run(tasks[2:6])
+    assert {tuple(record.result["must_keep"]) for record in repository.clusterings()} == {(0,)}
+
+
+def test_pins_are_stored_with_the_stream_and_a_name_means_the_first_of_that_name(path):
+    options = {"recluster_every": 2, "clustering": {"k": 1, "must_keep": ["south"]}}
+    with Repository(path) as repository:
+        pinned = stocked(repository).policy_records()[1].id
+        lifelong(repository, **options).run(grids(5)[3:])
+        repository.add(grids(8)[7], name="south")  # another policy of that name
+        with pytest.raises(InvalidInputError, match=r"must_keep is not given, must be .*south.* as when the stream"):
+            lifelong(repository, **(options | {"clustering": {"k": 1}})).run(grids(7)[3:])
+        run = lifelong(repository, **(options | {"clustering": {"must_keep": "south", "k": 1}})).run(grids(7)[3:])
+        assert run.reclustered == [0, 2, 4]
+        assert repository.source_ids() == [pinned]
+
+
+def test_a_pin_that_is_not_stored_is_refused_before_any_task_is_met(repository):
+    agent = lifelong(stocked(repository), clustering={"must_keep": "sotuh"})
+    sentence = (
+        r"^ContinualTransfer: clustering's must_keep holds 'sotuh', must be the name of a stored policy \(did you "
+    )
+    with pytest.raises(InvalidInputError, match=sentence):
+        agent.run(grids(5)[3:])
+    assert len(repository) == 3
+    assert repository.clusterings() == []
+
+
 def test_a_task_met_again_is_one_record_and_two_runs(repository):
     one, two, three, *_ = grids()
     stream = [one, two, one, three, one, two]
@@ -615,7 +682,26 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"model": "yes"}, "ContinualTransfer: model is 'yes', must be True or False"),
         ({"seed": 3}, r"ContinualTransfer: seed is no option here \(did you mean rng\?\), must be one of"),
         ({"selecter": "ppr"}, r"ContinualTransfer: selecter is no option here \(did you mean selector\?\), must"),
-        ({"clustering": {"k": 2}}, r"ContinualTransfer: clustering holds 'k' \(did you mean n_clusters\?\), must hold"),
+        ({"clustering": {"k": 2, "restarts": 3}}, "ContinualTransfer: clustering holds 'restarts', must hold some of"),
+        (
+            {"clustering": {"k": 2, "price": 3}},
+            "ContinualTransfer: clustering holds k and price, must hold one of them",
+        ),
+        ({"clustering": {"k": 0}}, "ContinualTransfer: clustering's k is 0, must be a whole number"),
+        ({"clustering": {"k": 1, "must_keep": ["a", "b"]}}, "ContinualTransfer: clustering's k is 1, must be a whole"),
+        ({"clustering": {"price": "low"}}, "ContinualTransfer: clustering's price is 'low', must be a number or 'meas"),
+        ({"clustering": {"price": -1}}, "ContinualTransfer: clustering's price is -1, must be"),
+        ({"clustering": {"max_loss": "a"}}, "ContinualTransfer: clustering's max_loss is 'a', must be"),
+        ({"clustering": {"must_keep": 0}}, "ContinualTransfer: clustering's must_keep is 0, must be a list of names"),
+        ({"clustering": {"must_keep": [0]}}, "ContinualTransfer: clustering's must_keep holds 0, must hold names of"),
+        (
+            {"clustering": {"must_keep": "a", "never_keep": ["a"]}},
+            "ContinualTransfer: clustering's must_keep and never_keep both hold 'a', must not",
+        ),
+        (
+            {"clustering": {"k": 2, "method": "greedy"}},
+            "ContinualTransfer: clustering's method is 'greedy', must be 'keep' beside k",
+        ),
         ({"clustering": 20}, "ContinualTransfer: clustering is 20, must be a mapping"),
         (
             {"clustering": {"restart": 2}},

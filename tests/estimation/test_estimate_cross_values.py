@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import reference
 
-from pastmaster import GymTask, TabularMDP, cross_values, policy_distance, return_bounds, return_spread, solve
+from pastmaster import (
+    GymTask,
+    TabularMDP,
+    cross_values,
+    keep,
+    keep_curve,
+    policy_distance,
+    return_bounds,
+    return_spread,
+    solve,
+)
 from pastmaster.domains import coloured_grid
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import runner
@@ -344,6 +354,22 @@ def test_functions_play_environments_with_other_spaces(rng):
     assert found.clustering.representatives.tolist() == [0]
     assert not found.paired
     assert found.distance().shape == (2, 3)
+
+
+def test_an_estimate_goes_straight_into_keep_with_names_and_standard_errors(rng):
+    tasks = dict(zip(("t0", "t1", "t2"), family(rng, 3), strict=True))
+    policies = dict(zip(("left", "right", "mixed"), tables(rng, 3), strict=True))
+    found = estimate_cross_values(tasks, policies, budget=200, rng=0)
+    kept, by_hand = keep(found, k=1), keep(np.asarray(found.mean), k=1)
+    assert kept.losses.tolist() == by_hand.losses.tolist()
+    assert (kept.task_names, kept.policy_names) == (("t0", "t1", "t2"), tuple(policies))
+    assert kept.standard_errors.tolist() == found.standard_error.tolist()
+    assert kept.doubts()
+    assert not by_hand.doubts()
+    assert keep(found, k=1, must_keep="mixed", tasks=["a", "b", "c"]).task_names == ("a", "b", "c")
+    assert keep_curve(found, most=2).answers[0].policies == kept.policies
+    assert set(found.to_frame()["policy"]) == set(policies)
+    assert f">{kept.policies[0]}<" in found._repr_html_()
 
 
 def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):

@@ -24,7 +24,7 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
-from pastmaster.policies import FunctionPolicy, OnnxPolicy, as_policy, onnx_run
+from pastmaster.policies import FunctionPolicy, OnnxPolicy, as_policy, onnx_trial
 from pastmaster.testing import check_policy
 
 pytest.importorskip("onnxruntime")
@@ -381,7 +381,8 @@ def test_what_does_not_fit_is_refused_by_name_when_it_is_loaded(tmp_path):
         tmp_path,
         mlp(4, 3),
         CART,
-        r"its output 'out' gives 3 numbers of type float32 .* must be 2 floats.*Discrete\(2\)",
+        r"its output 'out' gives 3 numbers of type float32 .* must be 2 floats, .* or 1 whole number, "
+        r"the action, for Discrete\(2\)",
     )
     refused(
         tmp_path, mlp(), (BOX, Box(-1, 1, (3,))), r"gives 2 numbers of type float32 .* must be 3 floats, for Box \[3\]"
@@ -391,7 +392,7 @@ def test_what_does_not_fit_is_refused_by_name_when_it_is_loaded(tmp_path):
         tmp_path,
         flat_model(["n", 4], 4, 2, then="index"),
         (BOX, Discrete(2, start=1)),
-        r"gives 1 numbers of type int64",
+        r"gives 1 number of type int64 to an observation, must be 2 floats, of which the largest decides, for",
     )
     refused(
         tmp_path, mlp(), (BOX, gym.spaces.Text(3)), r"load_onnx: the action space of task is Text.*must be Discrete"
@@ -480,9 +481,13 @@ def test_numbers_that_are_no_actions_are_refused(tmp_path):
         [node("Mul", ["obs", "nan"], ["out"])], [value("obs", "float32", ["n", 2])], [value("out", "float32", None)],
         [tensor(np.float32([np.nan, 1.0]), "nan")],
     )  # fmt: skip
-    policy = load_onnx(written(tmp_path, nan), (Box(-1, 1, (2,)), Discrete(2)))
+    task = (Box(-1, 1, (2,)), Discrete(2))
+    refused(tmp_path, nan, task, r"policy.onnx: its output 'out' is nan for an observation of zeros, must be numbers")
+    root = model([node("Sqrt", ["obs"], ["out"])], [value("obs", "float32", ["n", 2])], [value("out", "float32", None)])
+    policy = load_onnx(written(tmp_path, root), task)
+    assert policy.act([[0.0, 1.0]]).tolist() == [1]
     with pytest.raises(InvalidInputError, match=r"act: OnnxPolicy.* gave nan for an observation"):
-        policy.act([[1.0, 1.0]])
+        policy.act([[1.0, -1.0]])
     large = model(
         [node("Cast", ["obs"], ["out"], to=7)], [value("obs", "float32", ["n", 1])], [value("out", "int64", None)]
     )
@@ -496,8 +501,9 @@ def test_numbers_that_are_no_actions_are_refused(tmp_path):
 def test_a_policy_that_does_not_fit_another_task_is_refused(tmp_path):
     policy = load_onnx(written(tmp_path, mlp()), CART)
     task = GymTask("MountainCar-v0", gamma=0.9, horizon=5)
-    with pytest.raises(InvalidInputError, match=r"policy is OnnxPolicy.*must fit MountainCar-v0, which has Box \[2\]"):
-        Repository(tmp_path / "r.db").add(task, policy)
+    wanted = r"policy is OnnxPolicy.*must fit MountainCar-v0, which has Box \[2\]"
+    with Repository(tmp_path / "r.db") as repository, pytest.raises(InvalidInputError, match=wanted):
+        repository.add(task, policy)
     with pytest.raises(InvalidInputError, match="MountainCar"):
         estimate_cross_values([task], [policy], budget=20, rng=0)
     with pytest.raises(InvalidInputError, match=r"policies\[0\] is .*policy.onnx.*pass load_onnx\(path, task\)"):
@@ -507,7 +513,7 @@ def test_a_policy_that_does_not_fit_another_task_is_refused(tmp_path):
 def test_without_onnxruntime_the_error_says_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, mlp())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    onnx_run._runtime.cache_clear()
+    onnx_trial.limited_runtime.cache_clear()
     try:
         with pytest.raises(
             InvalidInputError, match=r"load_onnx: policy.onnx needs onnxruntime: pip install onnxruntime"
@@ -515,4 +521,4 @@ def test_without_onnxruntime_the_error_says_what_to_install(tmp_path, monkeypatc
             load_onnx(path, CART)
     finally:
         monkeypatch.undo()
-        onnx_run._runtime.cache_clear()
+        onnx_trial.limited_runtime.cache_clear()

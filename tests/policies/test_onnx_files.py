@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import resource
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 from onnx_models import dense, encoded, graph, mlp, model, node, tensor, value, varint, written
 
 from pastmaster import InvalidInputError, load_onnx
-from pastmaster.policies import onnx_policy, onnx_wire
+from pastmaster.policies import onnx_graph, onnx_policy, onnx_run, onnx_trial, onnx_wire
 from pastmaster.policies.onnx_graph import OPERATORS, RANDOM, read_graph
 from pastmaster.policies.onnx_wire import MESSAGES
 
@@ -32,6 +35,7 @@ def unrun(monkeypatch):
         raise AssertionError("the file reached onnxruntime")
 
     monkeypatch.setattr(onnx_policy, "Session", never)
+    monkeypatch.setattr(onnx_policy, "tried_out", never)
 
 
 def refused(folder: Path, content: bytes, match: str) -> None:
@@ -255,7 +259,12 @@ def test_random_bytes_are_refused(unrun, tmp_path):
         refused(tmp_path, other, "is no ONNX file that can be read")
 
 
-def test_a_file_whose_bits_were_flipped_is_refused_or_acts(tmp_path):
+def test_a_file_whose_bits_were_flipped_is_refused_or_acts(tmp_path, monkeypatch):
+    def here(question: bytes, _: str) -> dict[str, Any]:
+        asked, _, content = question.partition(b"\n")
+        return onnx_trial.answer(json.loads(asked), content)
+
+    monkeypatch.setattr(onnx_run, "_answer", here)  # 400 processes would take minutes
     content, rng = mlp(), random.Random(1)
     outcomes = {"read": 0, "refused": 0}
     for _ in range(400):
@@ -321,6 +330,41 @@ def test_a_small_file_cannot_take_much_memory(tmp_path):
     assert "ConstantOfShape" in found[0]
     assert "nested" in found[4]
     assert int(grown) < 300  # MiB
+
+
+def on_large(shape: list[int], *nodes: Any, **made: Any) -> bytes:
+    """A file that makes a large tensor, "big", and acts after the nodes have made "kept" of it."""
+    then = [
+        node("Shape", ["kept"], ["sizes"]),
+        node("Cast", ["sizes"], ["floats"], to=1),
+        node("ReduceMin", ["floats"], ["least"], keepdims=0),
+        node("Mul", ["least", "y"], ["out"]),
+    ]
+    first = [*NODES[:-1], node("Gemm", ["h0", "w1", "b1"], ["y"]), node("ConstantOfShape", ["shape"], ["big"], **made)]
+    return model([*first, *nodes, *then], [OBS], [OUT], [*WEIGHTS, tensor(np.array(shape), "shape")])
+
+
+def test_memory_outside_of_the_arena_is_limited_too(tmp_path, monkeypatch):
+    """NonZero keeps 8 bytes for each axis and element in memory of its own: this file of 600 bytes took 3.9 GB."""
+    many = on_large([60_000_000] + [1] * 7, node("NonZero", ["big"], ["kept"]), value=tensor(np.array([True])))
+    refused(tmp_path, many, "has the operator 'NonZero', must be one on numbers that is known here")
+    monkeypatch.setattr(onnx_graph, "OPERATORS", OPERATORS | {"NonZero"})  # another operator of that kind
+    refused(tmp_path, many, "takes more than 1,073,741,824 bytes for an observation of zeros, must take less")
+
+
+def test_an_operator_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_run, "LONGEST", 3.0)
+    pool = on_large([1, 1, 4000, 4000], node("MaxPool", ["big"], ["kept"], kernel_shape=[2000, 2000]))
+    start = time.monotonic()
+    refused(tmp_path, pool, "takes more than 3 s for an observation of zeros, must take less")
+    assert time.monotonic() - start < 30
+
+
+def test_a_process_that_cannot_try_a_file_out_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    refused(tmp_path, mlp(), "ended the process that it was tried out in, with 1, must run")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    refused(tmp_path, mlp(), "must be a Python that starts")
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):

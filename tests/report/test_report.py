@@ -562,6 +562,22 @@ def test_ticks_are_round_and_hold_all_values(low, high):
     np.testing.assert_allclose(steps, steps[0])
 
 
+def test_how_sure_the_choice_is_is_told_where_values_are_estimates(tmp_path):
+    with Repository(tmp_path / "tasks.db") as repository:
+        for j, task in enumerate(TASKS):
+            repository.add(task, np.full((16, 4), 0.25) if j else np.eye(4)[np.zeros(16, int)], evaluation_episodes=5)
+        repository.keep(k=1)
+        said = str(repository.clustering().stability(rng=0))
+        write_report(tmp_path / "tasks.db", tmp_path / "a.html")
+    assert f"How sure that is: {said}." in Elements((tmp_path / "a.html").read_text()).text
+    with Repository(tmp_path / "exact.db") as repository:
+        for task in TASKS:
+            repository.add(task)
+        repository.keep(k=1)
+        write_report(tmp_path / "exact.db", tmp_path / "b.html")
+    assert "How sure that is" not in (tmp_path / "b.html").read_text()
+
+
 def test_hostile_names_on_the_first_screen_are_text(tmp_path):
     with Repository(tmp_path / "tasks.db") as repository:
         run = ContinualTransfer(repository, episodes=5, recluster_every=9, rng=0, name=HOSTILE)

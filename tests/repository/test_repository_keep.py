@@ -16,7 +16,7 @@ POLICIES = [constant_policy(action) for action in range(3)]
 SAME = (
     "labels", "representatives", "radii", "cost", "size_cost", "kind", "directed", "distance", "lower_bound",
     "possible_c", "interrupted", "seed", "task_names", "policy_names", "weights", "standard_errors", "must_keep",
-    "never_keep", "losses", "mean_loss", "largest_loss",
+    "never_keep", "max_loss", "losses", "mean_loss", "largest_loss",
 )  # fmt: skip
 QUESTIONS = [
     {"k": 2}, {"max_loss": 3.0}, {"price": 0.5}, {"episodes": 10, "span": 9.0}, {"k": 2, "certify": False},

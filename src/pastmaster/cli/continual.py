@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 @options.bounds_option
 @click.option("--no-model", is_flag=True, help="Use no model: keep what was learned (needs --bounds).")
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
-@options.whole_option("--restarts", 20, "Walks of a clustering.")
+@click.option("--restarts", type=int, help="Choose by the paper's cost, with so many walks of the search.")
+@click.option("-k", "k", type=int, metavar="NUMBER", help="Keep exactly so many policies, whenever it chooses.")
+@click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep the stored policy of this name in any case.")
+@click.option("--never-keep", multiple=True, metavar="POLICY", help="Do not keep the stored policy of this name.")
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
 @options.path_option("--log", "A line of JSON for each event, into this file.")
 @options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
 @options.picture_option
 @options.quiet_option("No bar.")
 def continual(
-    place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int,
+    place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int | None,
+    k: int | None, must_keep: tuple[str, ...], never_keep: tuple[str, ...],
     log: Path | None, tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool,
     **settings: Any,
 ) -> None:  # fmt: skip
@@ -48,10 +52,15 @@ def continual(
 
     \b
     pastmaster continual agent.db --domain surveillance --picture run.png
+    pastmaster continual agent.db --domain surveillance -k 3 --must-keep ppo.zip
     """
     from pastmaster.continual import ContinualTransfer, Hook, JsonLines, Progress, TensorBoard
 
     tasks = named.read()
+    told = {"k": k, "must_keep": list(must_keep), "never_keep": list(never_keep), "restarts": restarts}
+    clustering = {name: value for name, value in told.items() if value not in (None, [])}
+    if restarts is not None and len(clustering) > 1:
+        raise click.UsageError("--restarts asks for the paper's cost, must not be given with -k or pins")
     with ExitStack() as stack:
         repository = stack.enter_context(options.opened(place, create=True))
         hooks: list[Hook] = []
@@ -62,8 +71,8 @@ def continual(
         if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
-            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs, clustering={"restarts": restarts},
-            **settings, **options.arm_settings(selector, learner, tasks[0]),
+            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs,
+            clustering=clustering or None, **settings, **options.arm_settings(selector, learner, tasks[0]),
         )  # fmt: skip
         try:
             run = agent.run(tasks)

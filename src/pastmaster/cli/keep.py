@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.losses import number, stability_json, tell_doubts, tell_stability, tell_tasks
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import counted
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering, KeepCurve, Scores
 
-MOST_ROWS = 40  # tasks up to which each has its line
-WORST = 20  # tasks that have one where there are more
-MOST_DOUBTS = 5  # scores to be measured again that are told
 BAR = 30  # letters of the longest bar of a curve
 STANDARD_INPUT = "standard input"
 
@@ -33,7 +31,7 @@ class Asked:
 
     k: int | None
     max_loss: float | None
-    price: float | None
+    price: float | str | None
     episodes: float | None
     span: float | None
     curve: bool
@@ -46,16 +44,29 @@ class Asked:
             if set(given) - {"k"}:
                 raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
             return {"most": self.k}
-        if tuple(given) not in (("k",), ("max_loss",), ("price",), ("episodes", "span")):
+        measured = self.price == options.MEASURED
+        asked = tuple(given)
+        if asked not in (
+            ("k",),
+            ("max_loss",),
+            ("price", "episodes") if measured else ("price",),
+            ("episodes", "span"),
+        ):
             wanted = "-k, --max-loss, --price, --episodes with --span, and --curve"
-            raise click.UsageError(f"one question is needed, and one only, of {wanted}")
+            raise click.UsageError(
+                f"--price is {options.MEASURED}, must be given with --episodes, and nothing else"
+                if measured
+                else f"one question is needed, and one only, of {wanted}"
+            )
+        if measured and self.episodes is not None and self.episodes.is_integer():
+            given["episodes"] = int(self.episodes)
         return given
 
 
 QUESTIONS = (
     click.option("-k", "k", type=int, metavar="NUMBER", help="Exactly so many policies, with the least mean loss."),
     click.option("--max-loss", type=float, help="Or: the fewest policies such that no task loses more."),
-    click.option("--price", type=float, help="Or: the least price x policies + mean loss."),
+    options.price_option("Or: the least price x policies + mean loss."),
     click.option("--episodes", type=float, help="Or, with --span, the paper's cost: episodes of a new task."),
     click.option("--span", type=float, help="Greatest less least return of an episode."),
     click.option("--curve", is_flag=True, help="Or: the least mean loss with 1, 2, 3, ... (at most -k) policies."),
@@ -92,9 +103,9 @@ def keep(
     pastmaster keep scores.csv -k 3
     pastmaster keep scores.csv --curve --picture curve.png
     pastmaster keep times.csv --max-loss 60 --lower-is-better --json
+    pastmaster keep scores.csv --price measured --episodes 100
     """
-    from pastmaster import clustering
-    from pastmaster.clustering import keeping
+    from pastmaster import clustering, keeping
 
     question = asked.question()
     with _naming(scores):
@@ -170,11 +181,6 @@ def _weights(path: Path | None) -> dict[str, float] | list[float] | None:
     return dict(zip(read.tasks, found, strict=True)) if read.tasks else found
 
 
-def _number(value: float) -> str:
-    """A number in a table: whole where it is large."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
-
-
 def _finite(value: float | None) -> float | None:
     """A number as JSON has it."""
     return None if value is None or not math.isfinite(value) else value
@@ -212,43 +218,17 @@ def _tell(answer: Clustering, every: bool, as_json: bool, quiet: bool) -> None:
         lines = [
             (
                 policy["policy"], len(policy["serves"]),
-                *("-" if policy[loss] is None else _number(policy[loss]) for loss in ("mean_loss", "largest_loss")),
+                *("-" if policy[loss] is None else number(policy[loss]) for loss in ("mean_loss", "largest_loss")),
             )
             for policy in kept
         ]  # fmt: skip
         printing.print_table(("kept policy", "serves tasks", "mean loss", "most lost"), lines)
         printing.say("")
-        _tell_tasks(answer, every)
-        _tell_doubts(answer)
-        printing.say("", f"{answer}, seed {answer.seed}")
-
-
-def _tell_tasks(answer: Clustering, every: bool) -> None:
-    """A line to each task, worst first; of many tasks the worst, and a count of the rest."""
-    rows = sorted(answer.table(), key=lambda row: -row.loss)
-    shown = rows if every or len(rows) <= MOST_ROWS else rows[:WORST]
-    printing.print_table(("task", "policy", "loss"), [(row.task, row.policy, _number(row.loss)) for row in shown])
-    if len(rows) > len(shown):
-        rest = rows[len(shown) :]
-        nothing = sum(row.loss == 0 for row in rest)
-        printing.say(
-            f"and {counted(len(rest), 'task')} more, which lose {_number(rest[0].loss)} at most, {nothing:,} of them "
-            "nothing (--all shows them)"
-        )
-
-
-def _tell_doubts(answer: Clustering) -> None:
-    """Which scores should be measured again, where some were measured several times."""
-    doubts = answer.doubts()
-    if doubts:
-        printing.say("", "measure again first, to be sure of the mean loss:")
-        lines = [
-            (d.task, d.policy, "-" if math.isnan(d.standard_error) else _number(d.standard_error), _number(d.shift))
-            for d in doubts[:MOST_DOUBTS]
-        ]
-        printing.print_table(("task", "policy", "standard error", "shifts the mean loss by"), lines)
-        if len(doubts) > MOST_DOUBTS:
-            printing.say(f"and {counted(len(doubts) - MOST_DOUBTS, 'score')} more (--json has all)")
+        tell_tasks(answer, every)
+        tell_doubts(answer)
+        printing.say("")
+        tell_stability(answer, answer.seed or 0)
+        printing.say(f"{answer}, seed {answer.seed}")
 
 
 def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
@@ -260,6 +240,7 @@ def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
         "mean_loss": answer.mean_loss,
         "largest_loss": answer.largest_loss,
         "cost": answer.cost,
+        "price": answer.price,
         "lower_bound": _finite(answer.lower_bound),
         "gap": _finite(answer.gap),
         "optimal": answer.is_optimal,
@@ -267,6 +248,7 @@ def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
         "seed": answer.seed,
         "tasks": [{"task": row.task, "policy": row.policy, "loss": row.loss} for row in answer.table()],
         "measure_again": again,
+        "stability": stability_json(answer, answer.seed or 0),
     }
 
 
@@ -287,7 +269,7 @@ def _tell_curve(curve: KeepCurve, as_json: bool, quiet: bool) -> None:
         largest = max(curve.mean_loss.max(), 5e-324)
         lines = [
             (
-                one.n_clusters, _number(one.mean_loss), _number(one.lower_bound or 0.0), _number(one.largest_loss),
+                one.n_clusters, number(one.mean_loss), number(one.lower_bound or 0.0), number(one.largest_loss),
                 "#" * math.ceil(BAR * min(1.0, one.mean_loss / largest)), ", ".join(map(str, one.policies)),
             )
             for one in curve.answers

@@ -24,6 +24,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 COMMAND = "pastmaster.command"  # the one that runs, in click's context
+MEASURED = "measured"  # of a price: the one at which tasks left out earn most
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
 ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names
@@ -53,6 +54,18 @@ class LazyChoice(click.Choice[str]):
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click has an attribute
         return tuple(self._names())
+
+
+class _Price(click.ParamType):  # type: ignore[type-arg]  # the oldest click knows no other form
+    """A number, or the word that has it measured."""
+
+    name = "price"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return value if value == MEASURED else float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, nor {MEASURED}", param, ctx)
 
 
 class Commands(click.Group):
@@ -166,6 +179,12 @@ def seed_option(what: str) -> Decorator:
 def quiet_option(what: str) -> Decorator:
     """``--quiet``."""
     return click.option("--quiet", is_flag=True, help=what)
+
+
+def price_option(what: str) -> Decorator:
+    """``--price``."""
+    more = f"{MEASURED}, with --episodes: the price at which tasks left out, and met as new ones, earn most."
+    return click.option("--price", type=_Price(), metavar=f"NUMBER|{MEASURED}", help=f"{what} {more}")
 
 
 def path_option(name: str, what: str, **more: Any) -> Decorator:

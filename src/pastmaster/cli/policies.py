@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from pastmaster.cli.options import grouped
 from pastmaster.cli.tasks import POLICY_FILES
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import counted
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -30,19 +31,31 @@ class TakesPolicies(click.Command):
         return super().parse_args(ctx, spread)
 
 
+class NamedPolicy(NamedTuple):
+    """A task, its policy (None: to be solved), the file of that, and what it is to be called."""
+
+    task: TabularMDP | GymTask
+    policy: Any
+    source: Path | None
+    name: str | None
+
+
 @dataclass(frozen=True)
 class NamedPolicies:
     """The options that name policies and say how to read them."""
 
     policies: tuple[Path, ...]
+    names: tuple[str, ...]
     no_normalise: bool
     normalise: tuple[Path, ...]
     trust: bool
 
-    def read(self, tasks: Sequence[TabularMDP | GymTask]) -> list[tuple[TabularMDP | GymTask, Any, Path | None]]:
-        """Each task with its policy and the policy's file; one task may have several policies."""
+    def read(self, tasks: Sequence[TabularMDP | GymTask]) -> list[NamedPolicy]:
+        """Each task with its policy, the policy's file and its name; one task may have several policies."""
         if not self.policies:
-            return [(task, None, None) for task in tasks]
+            return [
+                NamedPolicy(task, None, None, name) for task, name in zip(tasks, self._names(len(tasks)), strict=True)
+            ]
         if len(tasks) not in (1, len(self.policies)):
             raise InvalidInputError(
                 f"--policy names {len(self.policies)} files for {len(tasks)} tasks, must be one to each task, in order"
@@ -50,9 +63,18 @@ class NamedPolicies:
         spread = [tasks[0]] * len(self.policies) if len(tasks) == 1 else tasks
         statistics = self._statistics()
         return [
-            (task, self._policy(path, task, normalise), path)
-            for task, path, normalise in zip(spread, self.policies, statistics, strict=True)
+            NamedPolicy(task, self._policy(path, task, normalise), path, name)
+            for task, path, normalise, name in zip(
+                spread, self.policies, statistics, self._names(len(spread)), strict=True
+            )
         ]
+
+    def _names(self, n_policies: int) -> Sequence[str | None]:
+        """What the policies are called: a name to each, or none at all."""
+        if len(self.names) not in (0, n_policies):
+            given, policies = len(self.names), counted(n_policies, "policy")
+            raise InvalidInputError(f"--name is given {given} times for {policies}, must be once to each, in order")
+        return self.names or [None] * n_policies
 
     def _statistics(self) -> list[Any]:
         """How the observations of each policy are normalised, as ``load_sb3`` takes it."""
@@ -102,6 +124,10 @@ OPTIONS = (
     click.option(
         "--policy", "policies", multiple=True, type=click.Path(path_type=Path), metavar="FILE...",
         help="Policies, one to each task: .npy, .onnx, or Stable-Baselines3's .zip. Without any, tasks are solved.",
+    ),
+    click.option(
+        "--name", "names", multiple=True, metavar="NAME",
+        help="What a policy is called, once to each.  [default: as its file, or its task]",
     ),
     click.option("--no-normalise", is_flag=True, help="Observations were not normalised (DQN, SAC, TD3, DDPG)."),
     click.option(

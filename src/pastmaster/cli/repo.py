@@ -50,12 +50,13 @@ def init(place: str) -> None:
 def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes: int | None, quiet: bool) -> None:
     """Add tasks with their policies: files of arrays, environments, or a domain's family.
 
-    A policy from a file is called by the file's name. The repository is made if there is none.
+    A policy from a file is called by the file's name, unless --name tells another. The repository is made if there is
+    none.
 
     \b
     pastmaster repo add tasks.db --domain surveillance --count 60
     pastmaster repo add lakes.db --gym FrozenLake-v1 --policy lake.npy
-    pastmaster repo add carts.db --gym CartPole-v1 --policy ppo.zip
+    pastmaster repo add carts.db --gym CartPole-v1 --policy ppo.zip --name fast
     pastmaster repo add arms.db --gym Arm-v0 --import arms --no-normalise \\
         --kwargs-file arms.json --policy drawer/*.zip
     """
@@ -66,8 +67,8 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
     with options.opened_or_made(place) as repository, _counting(repository, len(tasks)):
         before = {record.id: record.own_policy for record in repository.records()}
         n_before = len(before)
-        for task, policy, source in parallel.tracked(pairs, len(pairs), printing.bars_wanted(quiet), "adding"):
-            number = repository.add(task, policy, source=source, evaluation_episodes=evaluation_episodes)
+        for task, policy, source, name in parallel.tracked(pairs, len(pairs), printing.bars_wanted(quiet), "adding"):
+            number = repository.add(task, policy, name=name, source=source, evaluation_episodes=evaluation_episodes)
             own = repository.record(number).own_policy
             if quiet:
                 printing.say(number)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.losses import number, tell_doubts, tell_stability, tell_tasks
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
     from pastmaster.repository import Repository
 
-MOST_TASKS = 20  # lines that tell what a task loses
 QUESTIONS = ("k", "max_loss", "price", "episodes")
 NEEDED = "one of -k, --max-loss, --price and --episodes is needed"
 PAPERS = {"k": "n_clusters", "max_loss": "max_radius", "episodes": "episodes"}  # as ``Repository.cluster`` calls them
@@ -23,7 +23,7 @@ PAPERS = {"k": "n_clusters", "max_loss": "max_radius", "episodes": "episodes"}  
 @options.repository_argument
 @click.option("-k", "--n-clusters", "k", type=int, help="Exactly so many policies, with the least mean loss.")
 @click.option("--max-loss", "--max-radius", "max_loss", type=float, help="Or: the fewest such that no task loses more.")
-@click.option("--price", type=float, help="Or: what a policy must earn a task, on average, to be kept.")
+@options.price_option("Or: what a policy must earn a task, on average, to be kept.")
 @click.option("--episodes", type=int, help="Or: the paper's cost, for tasks that will get so many episodes.")
 @options.bounds_option
 @click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep the policy of this name in any case.")
@@ -36,12 +36,13 @@ PAPERS = {"k": "n_clusters", "max_loss": "max_radius", "episodes": "episodes"}  
 @click.option("--time-limit", type=float, default=30.0, show_default=True, help="About how many seconds a proof takes.")
 @click.option("--restarts", type=int, default=20, show_default=True, help="With --episodes or --symmetric: walks.")
 @options.seed_option("Random seed of the search.")
+@click.option("--all", "every", is_flag=True, help="A line for every task, also where there are many.")
 @options.jobs_option
 @options.backend_option
 @options.json_option
 @options.picture_option
 @options.quiet_option("No bars.")
-def keep(place: str, as_json: bool, picture: Path | None, **asked: Any) -> None:
+def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: Any) -> None:
     """Find the few policies that serve all tasks, and what each task loses by it; the answer is stored.
 
     Any stored policy may be kept, and is named with the file it came from. A task's loss is what the best stored policy
@@ -51,19 +52,29 @@ def keep(place: str, as_json: bool, picture: Path | None, **asked: Any) -> None:
     \b
     pastmaster repo keep tasks.db -k 3
     pastmaster repo keep tasks.db --max-loss 0.1 --must-keep ppo.zip
+    pastmaster repo keep tasks.db --price measured --episodes 1000
     pastmaster repo keep tasks.db --episodes 10000 --picture kept.png
     """
     given = [name for name in QUESTIONS if asked[name] is not None]
-    if not given or (asked["directed"] and len(given) > 1):
+    if asked["price"] == options.MEASURED:
+        if given != ["price", "episodes"]:
+            raise click.UsageError(f"--price is {options.MEASURED}, must be given with --episodes, and nothing else")
+    elif not given or (asked["directed"] and len(given) > 1):
         raise click.UsageError(NEEDED)
     with options.opened(place) as repository:
         found = _answer(repository, asked)
         kept, lost = _kept(repository, found), _lost(repository, found)
     if as_json:
         names = ("cost", "lower_bound", "mean_loss", "largest_loss", "mean_radius", "directed", "seed")
-        printing.print_json({name: getattr(found, name) for name in names} | {"kept": kept, "tasks": lost})
+        told = {name: getattr(found, name) for name in names} | {"price": found.price}
+        printing.print_json(told | {"kept": kept, "tasks": lost})
     else:
-        _print(kept, lost)
+        _print(kept)
+        tell_tasks(found, every)
+        tell_doubts(found)
+        printing.say("")
+        if found.standard_errors is not None:  # else values are exact
+            tell_stability(found, asked["seed"])
         printing.say(f"{found}, seed {asked['seed']}")
     if picture is not None:
         printing.save_picture(found.plot(), picture)
@@ -82,7 +93,7 @@ def _answer(repository: Repository, asked: dict[str, Any]) -> Clustering:
 
     told: dict[str, Any] = {name: list(asked[name]) for name in ("must_keep", "never_keep") if asked[name]}
     span = None if asked["bounds"] is None else checked_bounds("--bounds", asked["bounds"]).span
-    if asked["directed"] and (told or asked["episodes"] is None):
+    if asked["directed"] and (told or asked["episodes"] is None or asked["price"] is not None):
         question = {name: asked[name] for name in (*QUESTIONS, "certify", "time_limit")}
         return repository.keep(rng=asked["seed"], span=span, **question, **told)
     if told or asked["price"] is not None:
@@ -95,21 +106,14 @@ def _answer(repository: Repository, asked: dict[str, Any]) -> Clustering:
     )  # fmt: skip
 
 
-def _print(kept: list[dict[str, Any]], lost: list[dict[str, Any]]) -> None:
-    """The kept policies, and the tasks that lose most."""
+def _print(kept: list[dict[str, Any]]) -> None:
+    """The kept policies."""
     files = any(cell["source"] for cell in kept)
     lines = [
-        (cell["name"], *([cell["source"] or "-"] if files else []), cell["size"], f"{cell['radius']:.4g}")
+        (cell["name"], *([cell["source"] or "-"] if files else []), cell["size"], number(cell["radius"]))
         for cell in kept
     ]
     printing.print_table(("policy", *(["file"] if files else []), "serves tasks", "most lost"), lines)
-    losing = sorted((task for task in lost if task["loss"] > 0), key=lambda task: -task["loss"])
-    if losing:
-        printing.say("")
-        shown = [(task["name"], task["policy"], f"{task['loss']:.4g}") for task in losing[:MOST_TASKS]]
-        printing.print_table(("task", "served by", "loses"), shown)
-        if len(losing) > MOST_TASKS:
-            printing.say(f"and {len(losing) - MOST_TASKS:,} more, which lose no more than these")
     printing.say("")
 
 

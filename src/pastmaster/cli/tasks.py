@@ -44,12 +44,12 @@ class NamedTasks:
     family_seed: int
     modules: tuple[str, ...]
 
-    def read(self) -> list[TabularMDP | GymTask]:
-        """The tasks, at least one."""
+    def read(self, usual: int | None = None) -> list[TabularMDP | GymTask]:
+        """The tasks, at least one; ``usual`` is the horizon of environments for which none is given."""
         imported(self.modules)
         found: list[TabularMDP | GymTask] = [read_task(path) for path in self.files]
         for gym_id, arguments in self._environments():
-            found.append(environment_task(gym_id, arguments, self.gamma, self.horizon))
+            found.append(environment_task(gym_id, arguments, self.gamma, self.horizon, usual))
         if self.domain is not None:
             found.extend(self._family())
         if not found:
@@ -157,9 +157,12 @@ def _listed_kwargs(path: Path) -> list[dict[str, Any]]:
 
 
 def environment_task(
-    gym_id: str, arguments: dict[str, Any], gamma: float | None, horizon: int | None
+    gym_id: str, arguments: dict[str, Any], gamma: float | None, horizon: int | None, usual: int | None = None
 ) -> TabularMDP | GymTask:
-    """The exact task behind an environment that carries its table, else the environment as a black box."""
+    """The exact task behind an environment that carries its table, else the environment as a black box.
+
+    Without a ``horizon`` it is the ``usual`` one, or else the environment's own; a task of ours keeps its own.
+    """
     from pastmaster.tasks import GymTask, TabularEnv, TabularMDP
     from pastmaster.tasks.gymnasium_table import environment_name
     from pastmaster.tasks.specs import made_by_id
@@ -170,6 +173,7 @@ def environment_task(
         inner = env.unwrapped
         if isinstance(inner, TabularEnv) and gamma in (None, inner.mdp.gamma) and horizon in (None, inner.mdp.horizon):
             return inner.mdp
+        horizon = usual if horizon is None else horizon
         if hasattr(inner, "P"):
             name = environment_name(gym_id, arguments)  # maps are told apart by their arguments
             return TabularMDP.from_gymnasium(env, discount, horizon="env" if horizon is None else horizon, name=name)

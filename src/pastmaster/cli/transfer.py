@@ -41,7 +41,8 @@ def transfer(
 ) -> None:  # fmt: skip
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
-    What the kept policies were worth in every stored task tells, after a few episodes, which of them fits.
+    What the kept policies were worth in every stored task tells, after a few episodes, which of them fits. Without
+    --horizon, an environment gets the step limit that all stored tasks have, or its own where they differ.
 
     \b
     pastmaster transfer tasks.db --domain surveillance --count 1
@@ -51,11 +52,11 @@ def transfer(
     from pastmaster.reuse import SELECTORS, transfer as run_transfer
     from pastmaster.tasks import TabularMDP
 
-    tasks = named.read()
-    if len(tasks) > 1:
-        raise InvalidInputError(f"transfer meets one task, got {len(tasks)} (with --domain, give --count 1)")
-    task = tasks[0]
     with options.opened(place) as repository:
+        tasks = named.read(_horizon(repository))
+        if len(tasks) > 1:
+            raise InvalidInputError(f"transfer meets one task, got {len(tasks)} (with --domain, give --count 1)")
+        task = tasks[0]
         repository.check_family(task)
         sources, kept = repository.named_sources(), repository.policy_records(repository.source_ids())
         if not sources:
@@ -95,6 +96,12 @@ def _values(task: Any, sources: list[Any]) -> tuple[float, float]:
 
     values = cross_values([task], [solve(task), *sources])[0]
     return float(values.max()), float(values[1:].max())
+
+
+def _horizon(repository: Repository) -> int | None:
+    """The step limit that all stored tasks have; None where they differ."""
+    found = {record.horizon for record in repository.records()}
+    return found.pop() if len(found) == 1 else None
 
 
 def _bounds(repository: Repository) -> Bounds | None:

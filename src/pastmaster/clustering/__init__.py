@@ -14,9 +14,10 @@ from pastmaster.clustering.partition import Clustering, Covered
 from pastmaster.clustering.question import Question, clustering_cost
 from pastmaster.clustering.score_table import Scores
 from pastmaster.clustering.search import search_clusterings
+from pastmaster.clustering.stability import Stability
 
 __all__ = [
     "Assignment", "Chain", "Clustering", "Covered", "Doubt", "KeepCurve", "LowerBound", "Question", "Scores",
-    "Sensitivity", "assign", "clustering_cost", "cost_lower_bound", "exhaustive_clustering", "greedy_clustering",
-    "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
+    "Sensitivity", "Stability", "assign", "clustering_cost", "cost_lower_bound", "exhaustive_clustering",
+    "greedy_clustering", "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
 ]  # fmt: skip

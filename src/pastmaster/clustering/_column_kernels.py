@@ -209,10 +209,12 @@ def explore(costs, rows, most, price, tolerance, steps, caps, prices, active, co
         else:
             bound = base + ascend(costs, rows, may, cap, room, price, u, cut - base, steps, worth, share)
             lower[level] = max(lower[level], bound)
-            if lower[level] < cut:
-                child, needed = fix(worth, may, room, bound, cut, best)
-            if child < 0:
+            if not lower[level] < cut:
                 best[CUT] = min(best[CUT], lower[level])
+            else:
+                child, needed = fix(worth, may, room, bound, cut, best)
+                if child < 0:  # all other columns are closed: what is left is one choice, whose cost is known
+                    finish(rows, may, cap, price, base, column, level, worth, kept, best)
         if child < 0:
             level -= 1
             continue

@@ -6,24 +6,28 @@ import csv
 import math
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from pastmaster.arrays import FloatArray, sealed
-from pastmaster.clustering.score_table import LONG, Scores, averaged, is_long
+from pastmaster.clustering.score_table import LONG, Scores, averaged, is_long, names_tasks
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import cut, shown
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "?"))
 SEPARATORS = ",;\t"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+SAVE = "save as CSV UTF-8"  # as Excel calls it
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # how .xlsx and .xls begin
 Line = tuple[int, list[str]]  # its number, and its cells
 
 
 def from_csv(place: str, content: bytes, source: str) -> Scores:
     """The table in the content of a .csv file, which ``source`` names."""
-    text = decoded(content, place)
+    if content.startswith(WORKBOOKS):
+        raise InvalidInputError(f"{place} is {source!r}, an Excel workbook, must be text: {SAVE}")
+    text = decoded(content, place, SAVE)
     header = text.lstrip("\r\n").partition("\n")[0]
     separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", header).count)
     rows, comma = _rows(place, text, separator), separator != ","
@@ -39,14 +43,17 @@ def from_csv(place: str, content: bytes, source: str) -> Scores:
     return _wide(place, first, rows, comma)
 
 
-def decoded(content: bytes, place: str) -> str:
+def decoded(content: bytes, place: str, remedy: str = "save it as UTF-8") -> str:
     """Text in UTF-8, or in UTF-16 with its mark."""
     wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        return content.decode("utf-16" if wide else "utf-8-sig")
+        text = content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InvalidInputError(f"{place}: line {line} is not text in UTF-8, must be: save it as UTF-8") from None
+        raise InvalidInputError(f"{place}: line {line} is not text in UTF-8, must be: {remedy}") from None
+    if "\0" in text[:2]:  # every other byte of plain letters
+        raise InvalidInputError(f"{place}: line 1 is not text in UTF-8, but seems to be UTF-16, must be: {remedy}")
+    return text
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -74,7 +81,7 @@ def _rows(place: str, text: str, separator: str) -> Iterator[Line]:
 def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
     """A header with the policies, and a row to each task, which may begin with its name; or numbers alone."""
     heads = first[1]
-    bare = all(_as_float(cell, comma) is not None for cell in heads)
+    bare = not names_tasks(heads[0]) and _is_bare(place, heads, comma)
     columns = [str(j) for j in range(len(heads))] if bare else heads
     lines, begins, others = list[int](), list[str](), list[FloatArray]()
     for line, cells in chain([first] if bare else [], rest):
@@ -83,10 +90,7 @@ def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
         others.append(_numbers(place, line, columns[1:], cells[1:], comma))
     if not lines:
         raise InvalidInputError(f"{place} has a header only, must have a row to each task")
-    named = not bare and (
-        heads[0].casefold() in ("", "task", "tasks", "instance", "name", "id")
-        or any(_as_float(cell, comma) is None for cell in begins)
-    )
+    named = not bare and (names_tasks(heads[0]) or any(_as_float(cell, comma) is None for cell in begins))
     if len(heads) == named:
         raise InvalidInputError(f"{place} has no column of scores, must have one to each policy")
     values = np.array(others)
@@ -94,6 +98,19 @@ def _wide(place: str, first: Line, rest: Iterator[Line], comma: bool) -> Scores:
         begun = [_number(place, line, columns[0], cell, comma) for line, cell in zip(lines, begins, strict=True)]
         values = np.column_stack([begun, values])
     return Scores(sealed(values), tuple(begins) if named else (), () if bare else tuple(heads[named:]))
+
+
+def _is_bare(place: str, heads: list[str], comma: bool) -> bool:
+    """Whether the first line holds scores. Whole numbers that rise may be names, such as years."""
+    if any(_as_float(cell, comma) is None for cell in heads) or heads == [str(j) for j in range(len(heads))]:
+        return False
+    whole = [int(cell) for cell in heads if cell.isascii() and cell.isdigit()]
+    if 1 < len(heads) == len(whole) and all(one < other for one, other in pairwise(whole)):
+        raise InvalidInputError(
+            f"{place}: line 1 is {shown(','.join(heads))}, which may be names or scores, must be a header with the "
+            "names of the policies (or pass an array)"
+        )
+    return True
 
 
 def _numbers(place: str, line: int, heads: list[str], cells: list[str], comma: bool) -> FloatArray:

@@ -28,8 +28,7 @@ def shifts(losses: FloatArray, columns: LongArray, standard_errors: FloatArray, 
 
     A score that was measured once has the largest standard error known.
     """
-    largest = np.nanmax(standard_errors, initial=0.0)
-    wrong = WRONG_BY * np.where(np.isnan(standard_errors), largest, standard_errors)
+    wrong = WRONG_BY * known_errors(standard_errors)
     kept = np.zeros(losses.shape[1], np.bool_)
     kept[columns] = True
     scores = -losses
@@ -42,6 +41,17 @@ def shifts(losses: FloatArray, columns: LongArray, standard_errors: FloatArray, 
         with np.errstate(invalid="ignore"):
             moved = np.fmax(moved, np.where(np.isinf(losses), 0.0, np.abs(best - best_kept - loss)))
     return np.asarray(moved * share[:, None])
+
+
+def noise_known(standard_errors: FloatArray) -> bool:
+    """Whether the standard errors of scores tell of noise: some are larger than 0, or all are known to be 0."""
+    return bool((standard_errors > 0.0).any() or not np.isnan(standard_errors).any())
+
+
+def known_errors(standard_errors: FloatArray) -> FloatArray:
+    """Standard errors [N, M], of scores that were measured once the largest that is known."""
+    largest = np.nanmax(standard_errors, initial=0.0)
+    return np.where(np.isnan(standard_errors), largest, standard_errors)
 
 
 def _best_of_others(scores: FloatArray) -> FloatArray:

@@ -63,18 +63,18 @@ class Losses:
         """The least price for each column + mean loss."""
         start = self.cover(np.isfinite(self.table), rng, deadline).columns if np.isinf(self.table).any() else ()
         choice = self._chosen(self.table, len(self.allowed), price, rng, deadline, certify, start)
-        return self._answer(choice, "loss", price * len(choice.columns), certify)
+        return replace(self._answer(choice, "loss", price * len(choice.columns), certify), price=price)
 
     def within(self, max_loss: float, rng: np.random.Generator, deadline: float, certify: bool = True) -> Clustering:
         """The fewest columns such that no task loses more, and of these the least mean loss."""
-        covers, begun = self.table <= max_loss, time.perf_counter()
+        covers, begun = self.table <= max_loss * (1.0 + TIE), time.perf_counter()
         fewest = self.cover(covers, rng, begun + 0.7 * (deadline - begun), certify)
         table, size = np.where(covers, self.table, np.inf), len(fewest.columns)
         deadline = begun if fewest.interrupted else deadline
         choice = self._chosen(table, size, 0.0, rng, deadline, certify, fewest.columns)
         bound = min(fewest.lower_bound, float(size))
         choice = Choice(choice.columns, float(size), bound, choice.interrupted or fewest.interrupted)
-        found = self._answer(choice, "count", float(len(choice.columns)), certify)
+        found = replace(self._answer(choice, "count", float(len(choice.columns)), certify), max_loss=max_loss)
         return replace(found, possible_c=tuple(range(int(bound), size + 1))) if certify else found
 
     def for_learning(self, episodes: float, span: float, rng: Any, seconds: float, certify: bool) -> Clustering:

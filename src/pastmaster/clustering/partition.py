@@ -17,11 +17,14 @@ from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.doubts import Doubt, shifts
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
+from pastmaster.generators import Rng
 from pastmaster.tables import WIDEST, counted, cut, frame, html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from pastmaster.clustering.stability import Stability
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
 SHOWN = 6  # tasks of a cell that a notebook names
@@ -91,6 +94,10 @@ class Clustering:
         Those of the scores [N, M], where some were measured several times; nan for those measured once.
     must_keep, never_keep : tuple of int
         Columns that were told to be kept, or not to be.
+    max_loss : float or None
+        The most that a task may lose, where ``keep(max_loss=...)`` was asked.
+    price : float or None
+        What a policy had to earn a task to be kept, where ``keep(price=...)`` was asked.
     traces, interrupted : ndarray or None, bool
         The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
     seed : int or None
@@ -123,6 +130,8 @@ class Clustering:
     standard_errors: FloatArray | None = field(default=None, repr=False)
     must_keep: tuple[int, ...] = ()
     never_keep: tuple[int, ...] = ()
+    max_loss: float | None = None
+    price: float | None = None
 
     @classmethod
     def from_labels(
@@ -265,6 +274,17 @@ class Clustering:
             for i, j in entries[order].tolist()
         ]
 
+    def stability(self, *, resamples: int | None = None, rng: Rng = None) -> Stability:
+        """How sure an answer of ``keep`` is, where scores were measured several times (see the module ``stability``).
+
+        Scores are drawn anew by their standard errors, ``resamples`` times (by default 200, of large tables fewer), and
+        the question is asked again: in what share of them does each policy stay, and where does the mean loss lie?
+        ``rng=result.seed`` gives the same. ``InvalidInputError`` of a clustering by the paper's cost.
+        """
+        from pastmaster.clustering.stability import stability  # which asks again
+
+        return stability(self, resamples, rng)
+
     def to_frame(self) -> pd.DataFrame:
         """``table()`` as a pandas DataFrame."""
         return frame([row._asdict() for row in self.table()])
@@ -283,7 +303,7 @@ class Clustering:
         what = counted(self.distance.shape[1], "policy" if self.directed else "task")
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
         alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
-        few = f" ({self.n_clusters} cells, but no more are different)" if alike else ""
+        few = f" ({self.n_clusters} groups, but no more are different)" if alike else ""
         kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
         if self.kind in KEPT:
             names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "

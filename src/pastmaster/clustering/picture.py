@@ -18,11 +18,13 @@ from pastmaster.clustering.partition import KEPT, Clustering
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_NAMES = 40  # rows or columns that are all named
+MOST_NAMES = 60  # rows or columns that are all named
+SOME_NAMES = 40  # rows that are named where there are more
 MOST_ROWS = 2000  # of the heat map; of more tasks some are shown
 MOST_BARS = 1000  # tasks that have a bar each
 MOST_KEPT_NAMES = 20  # kept policies that are all named
 LONGEST_NAME = 24
+MARK = "#d55e00"  # of what is kept
 HATCHES = ("", "//", "..", "xx")  # for more kept policies than colours
 
 
@@ -31,7 +33,7 @@ def draw(clustering: Clustering) -> Figure:
     is_kept = clustering.kind in KEPT
     n_panels = 3 if is_kept or clustering.traces is not None else 2
     n_tasks = len(clustering.labels)
-    height = min(10.0, max(5.0, 1.5 + 0.2 * n_tasks)) if n_tasks <= MOST_NAMES else 6.5
+    height = min(10.0, max(5.0, 1.5 + 0.2 * n_tasks))
     figure, panels = figures.new_figure(6.0 * n_panels, height, ncols=n_panels)
     figure.suptitle(repr(clustering))
     order = np.argsort(clustering.labels, kind="stable")
@@ -98,16 +100,17 @@ def _names(clustering: Clustering, tasks: bool) -> list[str]:
 
 
 def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
-    """A heat map; kept columns are marked above it and named below."""
+    """A heat map; kept columns are marked above it and named below, with all others where there is room."""
     columns = np.arange(clustering.distance.shape[1]) if clustering.directed else order
     what, scale = ("policy", "loss under the policy") if clustering.directed else ("task", "policy distance")
     title = "Loss of each task under each policy" if clustering.directed else "Distances between tasks"
-    title = f"{title}\n(▼ kept, named below)"
+    all_named = len(columns) <= MOST_NAMES
+    title = f"{title}\n(▼ kept)" if all_named else f"{title}\n(▼ kept, named below)"
     some = np.unique(np.linspace(0, len(order) - 1, MOST_ROWS).astype(np.int64))
     values = clustering.distance[order[some]][:, columns]
     untried = np.isinf(values)
     values = np.where(untried, np.nan, values)
-    figures.matrix(axes, values, title=title, rows="task, ordered by cell", columns=what, scale=scale)
+    figures.matrix(axes, values, title=title, rows="task, grouped by kept policy", columns=what, scale=scale)
     axes.images[-1].set_extent((-0.5, len(columns) - 0.5, len(order) - 0.5, -0.5))
     axes.set_aspect("auto")
     if untried.any():
@@ -118,31 +121,38 @@ def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
         axes.axhline(edge, color="white", linewidth=0.8)
     kept = np.unique(clustering.representatives)
     places = np.argsort(columns)[kept]
-    axes.plot(places, np.full(len(places), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
-    if len(kept) <= MOST_KEPT_NAMES:
-        named = _names(clustering, tasks=False)
-        names = [named[j] for j in kept.tolist()]
-        axes.set_xticks(places, names, rotation=90 if max(map(len, names)) > 3 else 0, fontsize=8)
+    axes.plot(places, np.full(len(places), -0.5), "v", color=MARK, markersize=9, clip_on=False, zorder=5)
+    _name_columns(axes, clustering, np.asarray(columns, np.int64))
     _name_rows(axes, clustering, order)
 
 
+def _name_columns(axes: Any, clustering: Clustering, columns: LongArray) -> None:
+    """Every column by name, the kept ones in bold; of too many columns the kept ones alone."""
+    kept = np.isin(columns, clustering.representatives)
+    shown = np.arange(len(columns)) if len(columns) <= MOST_NAMES else np.flatnonzero(kept)
+    if len(shown) > MOST_NAMES:
+        return
+    named = _names(clustering, tasks=False)
+    names = [named[j] for j in columns[shown].tolist()]
+    upright = max(map(len, names)) <= 3 and len(columns) <= MOST_KEPT_NAMES
+    axes.set_xticks(shown, names, rotation=0 if upright else 90, fontsize=8 if len(shown) <= SOME_NAMES else 7)
+    for label, is_kept in zip(axes.get_xticklabels(), kept[shown].tolist(), strict=True):
+        if is_kept:
+            label.set(color=MARK, fontweight="bold")
+
+
 def _edges(clustering: Clustering) -> FloatArray:
-    """Where cells meet, in rows ordered by cell."""
+    """Where groups meet, in rows ordered by group."""
     return np.asarray(np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5, np.float64)
 
 
 def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
-    """Every row by its own name, not by its place; with too many tasks, only where cells begin."""
+    """Every row by the name or number of its task, not by its place; of too many rows some."""
     rows = np.arange(len(order))
     if len(order) > MOST_NAMES:
-        rows = np.concatenate([[0], np.ceil(_edges(clustering))]).astype(np.int64)
-        apart = [0]
-        for row in rows[1:].tolist():
-            if row - apart[-1] >= len(order) / MOST_NAMES:
-                apart.append(row)
-        rows = np.array(apart)
+        rows = np.linspace(0, len(order) - 1, SOME_NAMES).round().astype(np.int64)
     names = _names(clustering, tasks=True)
-    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=8)
+    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=8 if len(order) <= SOME_NAMES else 7)
 
 
 def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:

@@ -17,6 +17,14 @@ from pastmaster.tables import cut, shown
 LARGEST = 1e300  # of a score: differences of two are numbers
 MOST_ENTRIES = 2**28  # of a table: 2 GiB
 LONG = ("task", "policy", "score")
+TASKS = frozenset(
+    (
+        "", "task", "tasks", "instance", "name", "names", "id", "ids", "index", "key", "row", "customer", "user",
+        "client", "map", "opponent", "level", "scenario", "problem", "env", "environment", "dataset", "case", "item",
+        "unnamed: 0",
+    )
+)  # fmt: skip
+"""Headings of a column that holds the names of the tasks, be they numbers or not."""
 NUMBER = "must be a number, or nan where a policy was not tried"
 
 
@@ -42,6 +50,14 @@ class Scores(NamedTuple):
     lower_is_better: bool = False
 
 
+class Scored:
+    """A result that is a table of scores: ``keep`` takes it as it takes the table. Its room comes after this one."""
+
+    def scores(self) -> Scores:
+        """The table."""
+        raise NotImplementedError
+
+
 def task_of(scores: Scores, i: int) -> str:
     """A row, as an error names it."""
     return f"task {cut(scores.tasks[i])!r}" if scores.tasks else f"task {i}"
@@ -50,6 +66,12 @@ def task_of(scores: Scores, i: int) -> str:
 def policy_of(scores: Scores, j: int) -> str:
     """A column, as an error names it."""
     return f"policy {cut(scores.policies[j])!r}" if scores.policies else f"policy {j}"
+
+
+def names_tasks(head: str) -> bool:
+    """Whether a column of this heading holds the names of the tasks."""
+    plain = head.strip().casefold()
+    return plain in TASKS or plain.endswith(("_id", " id", "_name", " name"))
 
 
 def is_long(heads: Sequence[str]) -> bool:

@@ -19,10 +19,12 @@ from pastmaster.clustering.score_table import (
     LARGEST,
     LONG,
     NUMBER,
+    Scored,
     Scores,
     averaged,
     is_long,
     is_missing,
+    names_tasks,
     policy_of,
     task_of,
 )
@@ -34,7 +36,9 @@ from pastmaster.tables import shown
 def read_scores(caller: str, scores: Any, tasks: Any = None, policies: Any = None) -> Scores:
     """Scores of any form, checked; ``tasks`` and ``policies`` are names that take the place of the table's own."""
     pandas = sys.modules.get("pandas")
-    if isinstance(scores, Scores):
+    if isinstance(scores, Scored):
+        found = scores.scores()
+    elif isinstance(scores, Scores):
         found = _checked(caller, scores)
     elif isinstance(scores, str | os.PathLike):
         found = _read_csv(f"{caller}: scores", scores)
@@ -132,7 +136,8 @@ def _read_frame(place: str, table: Any) -> Scores:
         return averaged(place, zip(*(column.tolist() for column in columns), strict=True), "row")
     plain = type(table.index).__name__ == "RangeIndex"
     names = () if plain else tuple(as_name(name, f"{place}'s index") for name in table.index)
-    if plain and table.shape[1] > 1 and all(isinstance(cell, str) for cell in table.iloc[:, 0]):
+    texts = table.shape[1] > 1 and all(isinstance(cell, str) for cell in table.iloc[:, 0])
+    if plain and table.shape[1] > 1 and (texts or names_tasks(heads[0])):
         names, heads = tuple(as_name(name, place) for name in table.iloc[:, 0]), heads[1:]
         table = table.iloc[:, 1:]
     cells = _array(place, table.to_numpy(dtype=object, na_value=None))

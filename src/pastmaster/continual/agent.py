@@ -28,6 +28,7 @@ from pastmaster.repository import Repository, StoredRun, Stream
 from pastmaster.repository.addition import DEFAULT_EPISODES
 from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.names import distinct_names
+from pastmaster.repository.pins import KEEP, PINS, pinned_columns
 from pastmaster.repository.streams import Sources
 from pastmaster.reuse import RECOMMENDED, QLearning, transfer
 from pastmaster.reuse.selector import Selector
@@ -74,8 +75,10 @@ class ContinualTransfer:
         How many episodes value a learned policy in a task: 30 by default.
     clustering, n_jobs : mapping, optional, and int
         How to choose what is kept. By default ``Repository.keep`` does, at the price at which stored tasks, left out,
-        earn most (``price="measured"``). With arguments for ``Repository.cluster``, or with a selector that takes no
-        experience, the paper's cost decides: ``{"method": "search"}`` is the paper's, with symmetric distances.
+        earn most (``price="measured"``). ``{"k": 3, "must_keep": "ppo.zip"}`` pins what you have settled: ``k``,
+        ``max_loss`` or ``price``, and ``must_keep`` and ``never_keep``, by name. With arguments for
+        ``Repository.cluster``, or with a selector that takes no experience, the paper's cost decides: ``{"method":
+        "search"}`` is the paper's, with symmetric distances.
     name : str
         The stream's name: a repository can hold several.
     hooks : iterable of callables
@@ -140,6 +143,8 @@ class ContinualTransfer:
         self._given_rng = rng is not None
         self._defaults: dict[str, Any] = {}
         self._measures = False  # whether the price of a policy is measured
+        self._keeps = self.clustering.get("method") == KEEP
+        self._pins = {name: names for name, names in self.clustering.items() if name in PINS}
 
     def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -152,6 +157,8 @@ class ContinualTransfer:
         for first in islice(tasks, 1):  # before anything is stored
             self._check_task(first, 0)
             tasks = chain([first], tasks)
+        if self._pins:
+            pinned_columns("ContinualTransfer", self.repository.policy_records(), self._pins)
         stored = self._stored()
         runs, clusterings = stored.runs(), stored.clusterings()
         for run in runs:
@@ -249,8 +256,9 @@ class ContinualTransfer:
         """Cluster if it is due after so many tasks."""
         if self.sources != "clusters" or met % self.recluster_every:
             return
-        if self._measures:
-            record = stored.keep(met, episodes=self.episodes, rng=self._generator(met, 1))
+        if self._measures or self._keeps:
+            told = {name: value for name, value in self.clustering.items() if name != "method"}
+            record = stored.keep(met, episodes=self.episodes, rng=self._generator(met, 1), **told)
             self._tell(Reclustered.of(record))
             return
         options: dict[str, Any] = {} if self.bounds is None else {"span": self.bounds.span}

@@ -35,7 +35,7 @@ from pastmaster.solving import solve
 from pastmaster.tables import one_line
 from pastmaster.tasks import TabularMDP, Task
 from pastmaster.values import CrossValues
-from pastmaster.values.given import listed_policies, listed_tasks, not_a_task
+from pastmaster.values.given import listed_policies, listed_tasks, not_a_task, with_names
 
 FIRST = 4  # episodes of every entry before anything is decided
 GROWTH = 0.25  # a round spends this share of what has been spent
@@ -44,8 +44,9 @@ SEARCHED = ("restarts", "iterations")
 
 
 def estimate_cross_values(
-    tasks: Task | Iterable[Task], policies: Iterable[Any] | None = None, *, budget: int, rng: Rng = None,
-    clustering: Mapping[str, Any] | None = None, allocation: Literal["sequential", "uniform"] | None = None,
+    tasks: Task | Iterable[Task] | Mapping[str, Task], policies: Iterable[Any] | Mapping[str, Any] | None = None, *,
+    budget: int, rng: Rng = None, clustering: Mapping[str, Any] | None = None,
+    allocation: Literal["sequential", "uniform"] | None = None,
     precision: float | None = None, confidence: float = 0.95, paired: bool | None = None,
     bounds: tuple[float, float] | None = None, n_jobs: int = 1, backend: str | None = None,
     save: str | Path | None = None, progress: bool = False,
@@ -56,7 +57,8 @@ def estimate_cross_values(
     ----------
     tasks, policies
         N tasks with a horizon (or one task alone) and M policies, anything ``as_policy`` takes; by default the optimal
-        policies of tasks that have a model. In a deterministic ``TabularMDP`` with one start a table of actions is
+        policies of tasks that have a model. Both may be a dict of names, which the result then has, to tasks or
+        policies. In a deterministic ``TabularMDP`` with one start a table of actions is
         valued exactly, and counted as one episode.
     budget : int
         The most episodes in all.
@@ -91,13 +93,19 @@ def estimate_cross_values(
 
     Examples
     --------
-    >>> from pastmaster import TabularMDP
+    >>> from pastmaster import TabularMDP, keep
     >>> task = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
     >>> estimate_cross_values([task], [[0, 0], [1, 1]], budget=2, rng=0).mean
     array([[1.  , 1.75]])
+    >>> found = estimate_cross_values([task], {"stay": [0, 0], "go": [1, 1]}, budget=2, rng=0)
+    >>> keep(found, k=1).policies
+    ['go']
     """
-    (generator, seed), tasks = seeded(CALLER, rng), _checked_tasks(tasks)
-    own, progress = policies is None, flag(CALLER, "progress", progress)
+    generator, seed = seeded(CALLER, rng)
+    (task_names, tasks), (names, policies) = (
+        with_names(f"{CALLER}: {kind}", given) for kind, given in (("tasks", tasks), ("policies", policies))
+    )
+    tasks, own, progress = _checked_tasks(tasks), policies is None, flag(CALLER, "progress", progress)
     columns = _own_policies(tasks) if own else _checked_columns(policies)
     returns = _exact_returns(tasks, columns, own if paired is None else flag(CALLER, "paired", paired))
     aim = {"budget": budget, "allocation": allocation, "precision": precision, "confidence": confidence}
@@ -106,9 +114,9 @@ def estimate_cross_values(
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
         found = estimation.run(runner)
-    names = tuple(task.name for task in tasks)
-    called = names if own else tuple(p.name if isinstance(p, NetworkPolicy | OnnxPolicy) else "" for p in columns)
-    return replace(found, seed=seed, tasks=names, policies=called)
+    called = tuple(task_names) or tuple(task.name for task in tasks)
+    own_names = called if own else tuple(p.name if isinstance(p, NetworkPolicy | OnnxPolicy) else "" for p in columns)
+    return replace(found, seed=seed, tasks=called, policies=tuple(names) or own_names)
 
 
 def _own_policies(tasks: list[Task]) -> list[Policy]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pastmaster.checks import as_number, called_as, chosen, within
 from pastmaster.clustering import Clustering, Question
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.question import DistanceProblem
+from pastmaster.clustering.score_table import Scored, Scores
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
 from pastmaster.estimation.returns import Returns
@@ -38,7 +40,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossValueEstimate:
+class CrossValueEstimate(Scored):
     """Cross values of N tasks and M policies, estimated by episodes.
 
     Attributes
@@ -66,7 +68,7 @@ class CrossValueEstimate:
     seed : int or None
         ``rng=seed`` gives the same estimate; None where a generator was given.
     tasks, policies : tuple of str
-        The names of the tasks, and of the policies: of those that have none, empty.
+        The names of the tasks, and of the policies: as given, or their own; of those that have none, empty.
 
     Examples
     --------
@@ -110,6 +112,11 @@ class CrossValueEstimate:
     def standard_error(self) -> FloatArray:
         """The standard error of ``mean`` [N, M], as estimated."""
         return sealed(self.returns.deviation / np.sqrt(self.episodes))
+
+    def scores(self) -> Scores:
+        """``mean`` as a table, with names and standard errors; ``keep(estimate)`` asks this table."""
+        tasks, policies = (tuple(_called(names)) for names in (self.tasks, self.policies))
+        return Scores(sealed(np.array(self.mean)), tasks, policies, self.standard_error)
 
     @property
     def uncertainty(self) -> float | None:
@@ -191,21 +198,24 @@ class CrossValueEstimate:
         warning = "" if self.guaranteed else ": intervals that rest on a range seen are NOT guaranteed"
         return f"returns bounded in {lower:.4g} .. {upper:.4g}, {sources}{warning}"
 
-    def _names(self) -> list[str]:
-        return [name or str(i) for i, name in enumerate(self.tasks or [""] * len(self.mean))]
-
     def to_frame(self) -> pd.DataFrame:
-        """A row to each task and policy, as a pandas DataFrame: mean, low, high and episodes."""
+        """A row to each task and policy, as a pandas DataFrame: mean, low, high and episodes.
+
+        Policies are told by name where one has a name, else by number.
+        """
         n, m = self.mean.shape
         columns = {name: np.asarray(getattr(self, name)).ravel() for name in ("mean", "low", "high", "episodes")}
-        return frame({"task": np.repeat(self._names(), m), "policy": np.tile(np.arange(m), n)} | columns)
+        tasks, policies = _called(self.tasks) or np.arange(n).astype(str), _called(self.policies) or np.arange(m)
+        return frame({"task": np.repeat(tasks, m), "policy": np.tile(policies, n)} | columns)
 
     def _repr_html_(self) -> str:
+        policies: list[Any] = _called(self.policies) or list(range(self.mean.shape[1]))
+        tasks = _called(self.tasks) or list(map(str, range(len(self.mean))))
         rows = [
-            {"task": name, "best policy": int(best), "mean return": float(self.mean[i, best])}
+            {"task": name, "best policy": policies[best], "mean return": float(self.mean[i, best])}
             | {"low": float(self.low[i, best]), "high": float(self.high[i, best]), "episodes": int(total)}
             for i, (name, best, total) in enumerate(
-                zip(self._names(), self.mean.argmax(axis=1), self.episodes.sum(axis=1), strict=True)
+                zip(tasks, self.mean.argmax(axis=1), self.episodes.sum(axis=1), strict=True)
             )
         ]
         return html_table(rows, str(self))
@@ -215,6 +225,11 @@ class CrossValueEstimate:
         from pastmaster.estimation.picture import draw
 
         return draw(self)
+
+
+def _called(names: Sequence[str]) -> list[str]:
+    """Names, with numbers for those that are empty; none at all if all are."""
+    return [name or str(i) for i, name in enumerate(names)] if any(names) else []
 
 
 def cost_interval(returns: Returns, bounds: FloatArray, clustering: Clustering, alpha: float) -> Interval:

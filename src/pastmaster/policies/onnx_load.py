@@ -31,7 +31,8 @@ def load_onnx(
 
     The file is read as data and looked at before ``onnxruntime`` runs it. Refused by name are operators that are not
     of the ONNX standard, weights in other files, operators that draw at random or may never end, and weights that are
-    not there in full. Then it acts once on an observation of zeros.
+    not there in full. Then it acts once on an observation of zeros, in a process of its own: one that takes more than
+    1 GiB or 60 s for it is refused.
 
     Parameters
     ----------
@@ -63,7 +64,8 @@ def load_onnx(
     Raises
     ------
     InvalidInputError
-        The file is damaged, holds what is refused, or does not fit the task; the message says what to pass.
+        The file is damaged, holds what is refused, takes too much, gives nan for zeros, or does not fit the task; the
+        message says what to pass.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
 from pastmaster.policies.network import checked_normalisation
 from pastmaster.policies.onnx_graph import Graph, Tensor, read_graph
-from pastmaster.policies.onnx_run import Session
+from pastmaster.policies.onnx_run import Session, tried_out
 from pastmaster.policies.onnx_spaces import (
     LAYOUTS,
     WHOLE,
@@ -127,18 +127,27 @@ class OnnxPolicy:
         return np.array([self._step(row, self.begin)[0] for row in self._rows(observations)])
 
     def try_out(self) -> None:
-        """Run the graph once, on zeros; an error where its outputs are no actions, or its states no states."""
-        zeros = {given.name: np.zeros(given.shape, given.dtype) for given in self.inputs.values()}
+        """Run the graph once, on zeros, in a process of its own.
+
+        An error where it takes too much time or memory, or its outputs are no actions, or its states no states.
+        """
+        into = {given.name: Tensor(given.dtype, given.shape) for given in self.inputs.values()}
+        begin = {name: Tensor(state.dtype, state.shape) for name, state in self.begin.items()}
         names = [self.output, *self.state.values()]
-        action, *after = self.session.try_out(names, zeros | self.begin)
-        self.actions.check_output(self.output, Tensor(action.dtype, action.shape), action.size, self.place)
+        action, *after = tried_out(self.model, names, into | begin, self.place)
+        size = math.prod(size or 0 for size in action.tensor.shape or ())
+        self.actions.check_output(self.output, action.tensor, size, self.place)
+        if action.nan:
+            raise InvalidInputError(
+                f"{self.place}: its output {shown(self.output)} is nan for an observation of zeros, must be numbers"
+            )
         for (name, before), (out, state) in zip(
-            self.begin.items(), zip(self.state.values(), after, strict=True), strict=True
+            begin.items(), zip(self.state.values(), after, strict=True), strict=True
         ):
-            if (state.shape, state.dtype) != (before.shape, before.dtype):
+            if state.tensor != before:
                 raise InvalidInputError(
-                    f"{self.place}: its output {shown(out)} is {state.dtype} {list(state.shape)}, must be as its input "
-                    f"{shown(name)}, {before.dtype} {list(before.shape)}"
+                    f"{self.place}: its output {shown(out)} is {state.tensor}, must be as its input {shown(name)}, "
+                    f"{before}"
                 )
 
     def misfit(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> bool:

@@ -2,77 +2,94 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import math
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.policies import onnx_trial
+from pastmaster.policies.onnx_graph import Tensor
+from pastmaster.policies.onnx_trial import MOST_MEMORY, limited_runtime, opened
+from pastmaster.tables import one_line, shown
 
-MOST_MEMORY = 2**30  # bytes for all that graphs compute at one time in a process, besides their weights
-LONGEST = 60.0  # seconds for the first observation
+LONGEST = 60.0  # seconds for the first observation, with the start of the process that it is tried in
+
+
+class Tried(NamedTuple):
+    """What an output was in a first run: its type and shape, and whether nan was in it."""
+
+    tensor: Tensor
+    nan: bool
 
 
 class Session:
     """A graph that onnxruntime has loaded; ``place`` begins errors."""
 
     def __init__(self, content: bytes, place: str) -> None:
-        ort = runtime(place)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it would run parts of the graph
-        options.log_severity_level = 4
-        for key, value in (
-            ("session.load_model_format", "ONNX"),
-            ("session.use_env_allocators", "1"),
-            ("session.use_device_allocator_for_initializers", "1"),
-        ):
-            options.add_session_config_entry(key, value)
+        check_runtime(place)
         self.place = place
         with _errors_of_ours(place):
-            self.session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self.session = opened(content)
 
-    def run(self, outputs: Sequence[str], inputs: Mapping[str, Array], options: Any = None) -> list[Array]:
+    def run(self, outputs: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs of these names."""
         with _errors_of_ours(self.place):
-            found: list[Array] = self.session.run(outputs, inputs, options)
+            found: list[Array] = self.session.run(outputs, inputs)
             return found
 
-    def try_out(self, outputs: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
-        """The same, and it is ended between two operators where it takes too long."""
-        options = runtime(self.place).RunOptions()
-        clock = threading.Timer(LONGEST, lambda: setattr(options, "terminate", True))
-        clock.daemon = True
-        clock.start()
-        try:
-            return self.run(outputs, inputs, options)
-        finally:
-            clock.cancel()
+
+def tried_out(content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tensor], place: str) -> list[Tried]:
+    """What a graph gives for zeros, run in a process of its own that is ended where it takes too much."""
+    check_runtime(place)
+    zeros = {name: [str(tensor.dtype), tensor.shape] for name, tensor in inputs.items()}
+    asked = {"outputs": list(outputs), "inputs": zeros, "seconds": math.ceil(LONGEST)}
+    found = _answer(json.dumps(asked).encode() + b"\n" + content, place)
+    if found.get("memory"):
+        raise InvalidInputError(
+            f"{place} takes more than {MOST_MEMORY:,} bytes for an observation of zeros, must take less"
+        )
+    if "error" in found:
+        raise _cannot_run(found["error"], place)
+    return [Tried(Tensor(np.dtype(dtype), tuple(shape)), nan) for dtype, shape, nan in found["outputs"]]
 
 
-@cache
-def _runtime() -> Any:
-    """onnxruntime, with a limit on the memory of all graphs of this process."""
-    import onnxruntime as ort
-
-    memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
-    limits = {
-        "max_mem": MOST_MEMORY, "arena_extend_strategy": 1, "initial_chunk_size_bytes": -1,
-        "max_dead_bytes_per_chunk": -1,
-    }  # fmt: skip
-    with suppress(Exception):  # the program has registered one of its own before, which is used then
-        ort.create_and_register_allocator(memory, ort.OrtArenaCfg(limits))
-    return ort
-
-
-def runtime(place: str) -> Any:
-    """onnxruntime; an error where it is not installed."""
+def _answer(question: bytes, place: str) -> dict[str, Any]:
+    """What the program ``onnx_trial`` answers."""
+    paths = os.pathsep.join(path for path in sys.path if path)  # it finds the same onnxruntime as this process
     try:
-        return _runtime()
+        ended = subprocess.run(
+            [sys.executable, "-P", onnx_trial.__file__], input=question, capture_output=True, timeout=LONGEST,
+            check=False, env=os.environ | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InvalidInputError(
+            f"{place} takes more than {LONGEST:g} s for an observation of zeros, must take less"
+        ) from None
+    except OSError as error:
+        raise InvalidInputError(
+            f"{place} is tried out by {shown(sys.executable)}, must be a Python that starts: {shown(error)}"
+        ) from None
+    lines = ended.stdout.splitlines()
+    if ended.returncode or not lines:
+        why = one_line(ended.stderr.decode(errors="replace")[-200:], 200)
+        code = f"{ended.returncode}{why and f' ({why})'}"
+        raise InvalidInputError(f"{place} ended the process that it was tried out in, with {code}, must run")
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def check_runtime(place: str) -> None:
+    """An error where onnxruntime is not installed."""
+    try:
+        limited_runtime()
     except ImportError:
         raise InvalidInputError(f"{place} needs onnxruntime: pip install onnxruntime") from None
 
@@ -82,5 +99,9 @@ def _errors_of_ours(place: str) -> Any:
     try:
         yield
     except Exception as error:  # onnxruntime raises classes of its own, without a common one
-        why = one_line(str(error).partition(" : ")[2] or repr(error), 300)
-        raise InvalidInputError(f"{place} cannot be run by onnxruntime: {why}") from None
+        raise _cannot_run(str(error) or repr(error), place) from None
+
+
+def _cannot_run(error: str, place: str) -> InvalidInputError:
+    why = one_line(error.partition(" : ")[2] or error, 300)
+    return InvalidInputError(f"{place} cannot be run by onnxruntime: {why}")

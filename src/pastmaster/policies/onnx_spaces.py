@@ -16,7 +16,7 @@ import numpy as np
 from pastmaster.arrays import Array, sealed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.onnx_graph import Tensor
-from pastmaster.tables import shown
+from pastmaster.tables import counted, shown
 from pastmaster.tasks.spaces import described_space
 
 LAYOUTS = ("as_is", "channels_first", "channels_last")
@@ -138,19 +138,19 @@ class Actions(NamedTuple):
         """Refuse an output of so many numbers to an observation that does not tell an action."""
         whole = tensor.dtype.kind in "iub"
         if self.kind == "Box":
-            fits, wanted = not whole and size == self.size, f"{self.size} floats"
+            fits, wanted = not whole and size == self.size, counted(self.size, "float")
         elif self.kind == "MultiBinary":
-            fits, wanted = whole and size == self.size, f"{self.size} whole numbers 0 or 1"
+            fits, wanted = whole and size == self.size, f"{counted(self.size, 'whole number')} 0 or 1"
         else:
             n = sum(self.choices)
             fits = size == self.size and not self.start if whole else size == n
-            wanted = f"{n} floats, of which the largest decides" + (
-                "" if self.start else f", or {self.size} whole numbers, the actions"
+            wanted = f"{counted(n, 'float')}, of which the largest decides" + (
+                "" if self.start else f", or {counted(self.size, 'whole number')}, the action{'s' * (self.size != 1)}"
             )
         if not fits:
             raise InvalidInputError(
-                f"{place}: its output {shown(name)} gives {size} numbers of type {tensor.dtype} to an observation, "
-                f"must be {wanted}, for {self}"
+                f"{place}: its output {shown(name)} gives {counted(size, 'number')} of type {tensor.dtype} "
+                f"to an observation, must be {wanted}, for {self}"
             )
 
     def of_outputs(self, outputs: Array, place: str) -> Array:

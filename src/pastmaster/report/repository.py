@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pastmaster.clustering import Clustering
+from pastmaster.clustering.partition import KEPT
 from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
@@ -103,6 +104,8 @@ def _kept(
     parts: list[Part] = [Prose(late, aside=True)] if since > 0 else []
     parts += [Prose(CELLS_NOTE if clustering.directed else PAPERS_NOTE), _cells_table(clustering, policies)]
     parts.append(Prose(f"{clustering}{'' if clustering.gap is not None else ' (not certified)'}."))
+    if clustering.standard_errors is not None and clustering.kind in KEPT:  # values are estimates
+        parts.append(Prose(f"How sure that is: {clustering.stability(rng=0)}."))
     names = _some(list(dict.fromkeys(policy.name for policy in policies)))
     most, mean = losses.lost.max(), losses.lost.mean()
     loss = f"A task loses at most {most:.4g}, {mean:.4g} on average." if most > 0 else "No task loses anything."

@@ -19,6 +19,7 @@ from pastmaster.repository import rows
 from pastmaster.repository.database import Database
 from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.names import distinct_names, policy_records, task_records
+from pastmaster.repository.pins import KEEP, asks_keep, checked_pins, pinned_columns
 from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
 from pastmaster.repository.worth import distinct_policies, matrix
@@ -124,6 +125,7 @@ class ClusteringRecord:
             fields["possible_c"] = tuple(fields["possible_c"])
         fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
+        fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
@@ -198,7 +200,7 @@ def keep(
     episodes: float | None, span: float | None, **told: Any,
 ) -> Clustering:  # fmt: skip
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
-    caller = "Repository.keep"
+    caller = "Repository.keep" if place is None else "ContinualTransfer"
     generator, seed = seeded(caller, rng)
     measured = isinstance(price, str)
     values, span = _asked_of(database, True, None if measured else episodes, span)
@@ -208,6 +210,10 @@ def keep(
         noted = {"measured": whole(caller, "episodes", episodes, at_least=1)}
         own = [j if j < len(values.tasks) else -1 for j in range(len(values.policies))]
         price, episodes = measured_price(values.U, noted["measured"], np.random.default_rng(len(own)), own=own), None
+    if place is not None:  # an agent: pins are names, and k may be more than there are yet
+        told |= pinned_columns("ContinualTransfer", values.policies, told)
+        if told.get("k") is not None:
+            told["k"] = min(told["k"], len(values.policies) - len(told.get("never_keep", ())))
     question = told | {"price": price, "episodes": episodes, "span": span}
     question = {key: value for key, value in question.items() if value is not None}
     policies = distinct_names(values.policies)
@@ -289,12 +295,14 @@ def source_ids(connection: sa.Connection) -> list[int]:
 
 
 def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int | None) -> dict[str, Any]:
-    """Options of ``Repository.cluster`` for an agent, refused now rather than when it clusters for the first time.
+    """Options of ``Repository.cluster``, or of ``keep``, for an agent, refused before it chooses for the first time.
 
     ``n_tasks`` tasks that are all alike are clustered with them, if given.
     """
     given = {} if options is None else mapping(options, f"{caller}: clustering", "a mapping of options")
-    method = METHODS[chosen(caller, "clustering's method", given.get("method", "search"), METHODS)]
+    if asks_keep(given):
+        return checked_pins(caller, given)
+    method = METHODS[chosen(caller, "clustering's method", given.get("method", "search"), [*METHODS, KEEP])]
     parameters = signature(method).parameters
     own = {"distance", "episodes", "span", "rng", "time_limit"}  # the last would make results depend on the clock
     allowed = sorted({*parameters, "method"} - own)

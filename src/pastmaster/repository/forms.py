@@ -115,7 +115,12 @@ SETTINGS = {
         },
         {"source_ids": _ids, "source_names": _none_or(_list_of(_text))},
     ),
-    "clusterings": Form({"asked": Form({}, {"seed": _none_or(_whole)}), "found": _FOUND}),
+    "clusterings": Form(
+        {
+            "asked": Form({}, {"seed": _none_or(_whole), **dict.fromkeys(("max_loss", "price"), _none_or(_number))}),
+            "found": _FOUND,
+        }
+    ),
 }
 
 

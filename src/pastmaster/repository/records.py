@@ -86,6 +86,8 @@ class TaskRecord:
         The value of the policy of record from the task's start, and its standard error, 0 where it is exact.
     bounds : Bounds or None
         The least and the greatest return of an episode, where they are known.
+    horizon : int or None
+        The step limit of an episode.
     """
 
     id: int
@@ -99,6 +101,7 @@ class TaskRecord:
     value_error: float
     bounds: Bounds | None
     digest: str
+    horizon: int | None = None
 
     @classmethod
     def of(cls, row: Row, policy: PolicyRecord) -> TaskRecord:
@@ -107,7 +110,7 @@ class TaskRecord:
         same = ("id", "name", "own_policy", "policy_of_record", "value", "value_error", "digest")
         return cls(
             kind=row["settings"]["kind"], bounds=bounds, policy_name=policy.name, policy_source=policy.source,
-            **{name: row[name] for name in same},
+            horizon=row["settings"].get("horizon"), **{name: row[name] for name in same},
         )  # fmt: skip
 
     def __repr__(self) -> str:

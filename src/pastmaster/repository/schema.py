@@ -26,6 +26,16 @@ ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # in SQLite the row's o
 metadata = sa.MetaData()
 
 
+class Bytes(sa.LargeBinary):
+    """Bytes as they are stored; what a damaged file has in their place is left to be refused.
+
+    Some versions of SQLAlchemy would make as many bytes of a number as it says.
+    """
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return lambda value: bytes(value) if isinstance(value, memoryview | bytearray) else value
+
+
 def _table(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
     """A table of records: a number, columns, the other settings as JSON, a checksum."""
     return sa.Table(
@@ -85,7 +95,7 @@ arrays = sa.Table(
     sa.Column("owner", sa.String(16), primary_key=True),  # a table's name
     sa.Column("owner_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(32), primary_key=True),
-    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.Column("data", Bytes, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("sha256", sa.String(64), nullable=False),
 )

@@ -458,7 +458,8 @@ class Repository:
         >>> import tempfile
         >>> from pastmaster import Repository
         >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
-        ...     len(Repository(repository.backup(f"{folder}/monday.db"), create=False))
+        ...     with Repository(repository.backup(f"{folder}/monday.db"), create=False) as copy:
+        ...         len(copy)
         0
         """
         return back_up(self.database, file_path("Repository.backup", "path", path, "the path of a new file"))

@@ -169,10 +169,15 @@ class Stream:
         addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
         return stored_runs(self._contents.database, self._id, position)[0]
 
-    def keep(self, position: int, *, episodes: int, rng: np.random.Generator) -> ClusteringRecord:
-        """Ask after ``position`` tasks which policies to keep, at the price that is measured; no clock decides."""
-        how: dict[str, Any] = {"price": "measured", "span": None, "certify": False, "time_limit": FOR_EVER}
-        keep(self._contents.database, (self._id, position), episodes=episodes, rng=rng, **how)
+    def keep(self, position: int, *, episodes: int, rng: np.random.Generator, **told: Any) -> ClusteringRecord:
+        """Ask after ``position`` tasks which policies to keep; no clock decides.
+
+        ``told`` is k, max_loss or price, the measured one by default, and must_keep and never_keep, by name.
+        """
+        asked = {"price": "measured"} if {"k", "max_loss", "price"}.isdisjoint(told) else {}
+        how: dict[str, Any] = {"span": None, "certify": False, "time_limit": FOR_EVER} | asked | told
+        measured = how.get("price") == "measured"
+        keep(self._contents.database, (self._id, position), episodes=episodes if measured else None, rng=rng, **how)
         return self.clusterings()[position]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:

@@ -34,9 +34,13 @@ def seen_mean(arms, i):
 
 @inlined
 def may_be_ruled_out(n, total, squares, mean, level):
-    """Whether ``log_capital`` may reach ``level``: it is at most the divergence n KL of two values, and KL <= chi^2."""
+    """Whether ``log_capital`` may reach ``level``.
+
+    With w and a as there it is at most n KL(w / n, mean / a), and that at most n chi^2 and w ln(total / (n mean)).
+    """
     gap = total - n * mean
-    return gap > 0.0 and gap * gap * total >= level * n * mean * (squares - mean * total)
+    possible = gap > 0.0 and gap * gap * total >= level * n * mean * (squares - mean * total)
+    return possible and total * total * math.log(total / (n * max(mean, TINY))) >= level * squares
 
 
 @kernel
@@ -77,6 +81,8 @@ def log_capital(n, total, squares, mean):
 def lower_end(n, total, squares, level, least):
     """The largest expectation found above ``least`` that the payoffs rule out as too small; or ``least``."""
     left, out = total / n, least
+    if least > TINY and not (left > least and log_capital(n, total, squares, least) >= level):
+        return least  # nothing larger is ruled out then: the capital falls in the mean
     for _ in range(HALVINGS):
         middle = 0.5 * (out + left)
         if not max(least, TINY) < middle < left:

@@ -115,7 +115,7 @@ def transfer(
     >>> from pastmaster import TabularMDP, transfer
     >>> task = TabularMDP([[0, 0]], [[0.0, 1.0]], terminated=[[True, True]], gamma=0.9)
     >>> transfer(task, {"left": [0], "right": [1]}, episodes=500, rng=0)
-    TransferRun(1 x 500 episodes, 2 sources, mean return 0.994, keep right)
+    TransferRun(1 x 500 episodes, 2 sources, mean return 0.996, keep right)
     """
     episodes = whole("transfer", "episodes", episodes, at_least=1)
     trials = whole("transfer", "trials", trials, at_least=1)

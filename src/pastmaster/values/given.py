@@ -7,26 +7,30 @@ from typing import Any
 
 import gymnasium as gym
 
-from pastmaster.checks import attribute, each, listed
+from pastmaster.checks import as_name, attribute, each, listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import is_policy
 from pastmaster.policies.sb3_live import is_model
 from pastmaster.tables import shown
 from pastmaster.tasks import Task
 
+TASKS = "a task or a list of tasks"
+
 
 def several_tasks(place: str, tasks: Any) -> Iterator[Any]:
     """Tasks to loop over; a task alone is a list of one. What it holds is not looked at."""
-    wanted = "a task or a list of tasks"
     if isinstance(tasks, Task):
         return iter([tasks])
-    _check_several(place, tasks, wanted)
-    return each(tasks, place, wanted)
+    _check_several(place, tasks, TASKS)
+    return each(tasks, place, TASKS)
 
 
 def listed_tasks(place: str, tasks: Any) -> list[Any]:
     """Tasks as a list; a task alone is a list of one. What it holds is not looked at."""
-    return listed(several_tasks(place, tasks), place, "a task or a list of tasks")
+    if isinstance(tasks, Task):
+        return [tasks]
+    _check_several(place, tasks, TASKS)
+    return listed(tasks, place, TASKS)
 
 
 def listed_policies(place: str, policies: Any) -> list[Any]:
@@ -36,6 +40,18 @@ def listed_policies(place: str, policies: Any) -> list[Any]:
         raise InvalidInputError(f"{place} is {shown(policies)}, must be a list of policies: pass [policy]")
     _check_several(place, policies, "a list of policies")
     return listed(policies, place, "a list of policies")
+
+
+def with_names(place: str, given: Any) -> tuple[list[str], Any]:
+    """The names in a dict of names to things, and the things; of anything else no names, and the same."""
+    if not isinstance(given, Mapping):
+        return [], given
+    found = mapping(given, place)
+    names = [as_name(name, place) for name in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"{place} has {shown(twice)} twice, must have each name once")
+    return names, list(found.values())
 
 
 def not_a_task(place: str, task: Any) -> InvalidInputError:
