@@ -22,7 +22,7 @@ from faults import repetitions
 
 import pastmaster
 from pastmaster import InvalidInputError, parallel
-from pastmaster.parallel import greeting, on_ray
+from pastmaster.parallel import LostWorkerError, greeting, on_dask, on_ray
 from pastmaster.parallel.cluster import Cluster
 
 SEED = 20_000
@@ -506,6 +506,55 @@ def test_a_worker_killed_in_the_middle_changes_no_bit(backend, tmp_path, attempt
     for k in range(repetitions(12 if backend == "ray" else 30, 1)):
         with tally.attempt(f"seed {SEED + k}"):
             killed_in_the_middle(backend, tmp_path / str(k), SEED + k)
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Dask that never runs the first so many chunks: they ask for a worker that there is not."""
+    needs("dask")
+    monkeypatch.setattr(on_dask, "STALLED", 0.5)
+    monkeypatch.setattr(on_dask.Dask, "check_every", 0.1)
+
+    def forget(chunks: float) -> list[str]:
+        submitted, sent = on_dask.Dask._submitted, []
+
+        def some_lost(self, function, *arguments):
+            if function is not eval:
+                return submitted(self, function, *arguments)
+            sent.append(arguments[0])
+            if len(sent) > chunks:
+                return submitted(self, function, *arguments)
+            return self.client.submit(function, *arguments, pure=False, resources={"no worker has it": 1})
+
+        monkeypatch.setattr(on_dask.Dask, "_submitted", some_lost)
+        return sent
+
+    return forget
+
+
+@pytest.mark.parametrize("chunks", [1, 6])
+def test_chunks_that_dask_never_runs_are_begun_again(forgetful, chunks):
+    sent = forgetful(chunks)
+    assert parallel.run(value, range(6), n_jobs=2, backend="dask") == [value(i) for i in range(6)]
+    assert len(sent) == 6 + chunks
+
+
+def test_chunks_that_are_never_run_at_all_are_an_error(forgetful):
+    forgetful(float("inf"))
+    with pytest.raises(LostWorkerError, match=r"^transfer: backend is 'dask', whose workers run none of the 3 chunks"):
+        parallel.run(value, range(3), n_jobs=2, backend="dask", caller="transfer")
+
+
+def test_chunks_that_take_long_are_run_once(forgetful, tmp_path):
+    forgetful(0)
+
+    def long(item):
+        (tmp_path / f"{item}-{time.monotonic_ns()}").touch()
+        time.sleep(2)
+        return item
+
+    assert parallel.run(long, range(4), n_jobs=2, backend="dask") == list(range(4))
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 DRIVER = """

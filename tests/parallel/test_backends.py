@@ -16,6 +16,7 @@ import misbehaving  # noqa: F401  registers its walk
 import numpy as np
 import pytest
 from clustering_reference import random_symmetric
+from joblib.externals.loky import process_executor
 from reference import random_mdp, random_policy
 
 from pastmaster import (
@@ -126,6 +127,32 @@ def test_a_team_keeps_its_processes_until_it_is_closed_or_disturbed():
             os.kill(process, 0)
     assert not set(parallel.run(process_of, range(6), **how)) & first
     team.close()
+
+
+def test_processes_are_started_one_at_a_time(monkeypatch):
+    """The oldest joblib forks as it starts one, and filelock, say, refuses two forks at once."""
+    start, started, most = process_executor.ProcessPoolExecutor.submit, [], []
+
+    def slowly(self, *job):
+        started.append(self)
+        most.append(len(started))
+        time.sleep(0.02)
+        started.remove(self)
+        return start(self, *job)
+
+    monkeypatch.setattr(process_executor.ProcessPoolExecutor, "submit", slowly)
+    assert parallel.run(abs, range(6), n_jobs=3, backend="loky") == list(range(6))
+    assert most == [1] * 6
+
+
+def test_a_process_that_cannot_be_started_is_told_in_words(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("no more processes")
+
+    monkeypatch.setattr(process_executor.ProcessPoolExecutor, "submit", refuse)
+    sentence = r"^transfer: backend is 'loky', which failed \(RuntimeError: no more processes\)"
+    with pytest.raises(parallel.LostWorkerError, match=sentence):
+        parallel.run(abs, range(6), n_jobs=3, backend="loky", caller="transfer")
 
 
 def test_a_process_that_is_killed_while_it_has_no_chunk_is_replaced():

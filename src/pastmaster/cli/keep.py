@@ -44,22 +44,14 @@ class Asked:
             if set(given) - {"k"}:
                 raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
             return {"most": self.k}
-        measured = self.price == options.MEASURED
-        asked = tuple(given)
-        if asked not in (
-            ("k",),
-            ("max_loss",),
-            ("price", "episodes") if measured else ("price",),
-            ("episodes", "span"),
-        ):
+        if self.price == options.MEASURED:
+            if tuple(given) != ("price", "episodes"):
+                raise click.UsageError(options.MEASURED_ALONE)
+            episodes = given["episodes"]
+            return given | {"episodes": int(episodes) if episodes.is_integer() else episodes}
+        if tuple(given) not in (("k",), ("max_loss",), ("price",), ("episodes", "span")):
             wanted = "-k, --max-loss, --price, --episodes with --span, and --curve"
-            raise click.UsageError(
-                f"--price is {options.MEASURED}, must be given with --episodes, and nothing else"
-                if measured
-                else f"one question is needed, and one only, of {wanted}"
-            )
-        if measured and self.episodes is not None and self.episodes.is_integer():
-            given["episodes"] = int(self.episodes)
+            raise click.UsageError(f"one question is needed, and one only, of {wanted}")
         return given
 
 

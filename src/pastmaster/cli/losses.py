@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 40  # tasks up to which each has its line
 WORST = 20  # tasks that have one where there are more
 MOST_DOUBTS = 5  # scores to be measured again that are told
-ANSWERS = ("loss", "count")  # kinds of those to k, max_loss and price
 
 
 def number(value: float) -> str:
@@ -38,18 +37,25 @@ def tell_tasks(answer: Clustering, every: bool) -> None:
 
 def tell_stability(answer: Clustering, rng: int) -> None:
     """How sure the choice is: which kept policies stay in resamples of the scores, and where the mean loss lies."""
-    if answer.kind in ANSWERS:
+    if _may_be_resampled(answer):
         printing.say(answer.stability(rng=rng))
 
 
 def stability_json(answer: Clustering, rng: int) -> dict[str, Any] | None:
     """The same for scripts; None of the paper's cost."""
-    if answer.kind not in ANSWERS:
+    if not _may_be_resampled(answer):
         return None
     found = answer.stability(rng=rng)
     shares = {str(name): share for name, share in found.kept.items()} if found.resamples else None
     interval = [found.low, found.high] if found.resamples else None
     return {"resamples": found.resamples, "mean_loss": interval, "kept": shares}
+
+
+def _may_be_resampled(answer: Clustering) -> bool:
+    """Whether the question was k, max_loss or price."""
+    from pastmaster.clustering.partition import KEPT
+
+    return answer.kind in KEPT
 
 
 def tell_doubts(answer: Clustering) -> None:

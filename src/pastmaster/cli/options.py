@@ -25,6 +25,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COMMAND = "pastmaster.command"  # the one that runs, in click's context
 MEASURED = "measured"  # of a price: the one at which tasks left out earn most
+MEASURED_ALONE = f"--price is {MEASURED}, must be given with --episodes, and nothing else"
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
 ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names

@@ -58,7 +58,7 @@ def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: 
     given = [name for name in QUESTIONS if asked[name] is not None]
     if asked["price"] == options.MEASURED:
         if given != ["price", "episodes"]:
-            raise click.UsageError(f"--price is {options.MEASURED}, must be given with --episodes, and nothing else")
+            raise click.UsageError(options.MEASURED_ALONE)
     elif not given or (asked["directed"] and len(given) > 1):
         raise click.UsageError(NEEDED)
     with options.opened(place) as repository:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pastmaster.checks import called_as, flag, whole, within
 from pastmaster.clustering.cost import check_setting
-from pastmaster.clustering.losses import TIE, Losses
+from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.score_table import LARGEST, Scores, task_of
 from pastmaster.clustering.told import told_losses
@@ -64,12 +64,12 @@ def _question(**given: Any) -> str:
 
 def _check_reachable(losses: Losses, table: Scores, limit: float) -> None:
     """Refuse a limit if a task loses more under every policy that may be kept."""
-    least = losses.table[:, losses.allowed].min(axis=1)
-    more = np.flatnonzero(least > limit * (1.0 + TIE))
-    if len(more):
+    beyond = np.flatnonzero(~losses.covers(limit)[:, losses.allowed].any(axis=1))
+    if len(beyond):
+        least = losses.table[:, losses.allowed].min(axis=1)
         raise InvalidInputError(
-            f"{CALLER}: max_loss is {limit:.12g}, but {task_of(table, int(more[0]))} loses at least "
-            f"{least[more[0]]:.12g} under every policy that may be kept, must be at least {least.max():.12g}"
+            f"{CALLER}: max_loss is {limit:.12g}, but {task_of(table, int(beyond[0]))} loses at least "
+            f"{least[beyond[0]]:.12g} under every policy that may be kept, must be at least {least.max():.12g}"
         )
 
 

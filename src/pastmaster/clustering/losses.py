@@ -46,6 +46,11 @@ class Losses:
         allowed[list(self.never)] = False
         return allowed
 
+    def covers(self, max_loss: float) -> BoolArray:
+        """Which columns serve which tasks within a limit, met up to rounding [N, M]."""
+        found: BoolArray = self.table <= max_loss * (1.0 + TIE)
+        return found
+
     def of_size(
         self, k: int, rng: np.random.Generator, deadline: float, certify: bool = True, start: Any = ()
     ) -> Clustering:
@@ -67,7 +72,7 @@ class Losses:
 
     def within(self, max_loss: float, rng: np.random.Generator, deadline: float, certify: bool = True) -> Clustering:
         """The fewest columns such that no task loses more, and of these the least mean loss."""
-        covers, begun = self.table <= max_loss * (1.0 + TIE), time.perf_counter()
+        covers, begun = self.covers(max_loss), time.perf_counter()
         fewest = self.cover(covers, rng, begun + 0.7 * (deadline - begun), certify)
         table, size = np.where(covers, self.table, np.inf), len(fewest.columns)
         deadline = begun if fewest.interrupted else deadline

@@ -136,8 +136,8 @@ def _read_frame(place: str, table: Any) -> Scores:
         return averaged(place, zip(*(column.tolist() for column in columns), strict=True), "row")
     plain = type(table.index).__name__ == "RangeIndex"
     names = () if plain else tuple(as_name(name, f"{place}'s index") for name in table.index)
-    texts = table.shape[1] > 1 and all(isinstance(cell, str) for cell in table.iloc[:, 0])
-    if plain and table.shape[1] > 1 and (texts or names_tasks(heads[0])):
+    several = plain and table.shape[1] > 1
+    if several and (names_tasks(heads[0]) or all(isinstance(cell, str) for cell in table.iloc[:, 0])):
         names, heads = tuple(as_name(name, place) for name in table.iloc[:, 0]), heads[1:]
         table = table.iloc[:, 1:]
     cells = _array(place, table.to_numpy(dtype=object, na_value=None))

@@ -143,8 +143,6 @@ class ContinualTransfer:
         self._given_rng = rng is not None
         self._defaults: dict[str, Any] = {}
         self._measures = False  # whether the price of a policy is measured
-        self._keeps = self.clustering.get("method") == KEEP
-        self._pins = {name: names for name, names in self.clustering.items() if name in PINS}
 
     def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -157,8 +155,8 @@ class ContinualTransfer:
         for first in islice(tasks, 1):  # before anything is stored
             self._check_task(first, 0)
             tasks = chain([first], tasks)
-        if self._pins:
-            pinned_columns("ContinualTransfer", self.repository.policy_records(), self._pins)
+        if not self.clustering.keys().isdisjoint(PINS):
+            pinned_columns("ContinualTransfer", self.repository.policy_records(), self.clustering)
         stored = self._stored()
         runs, clusterings = stored.runs(), stored.clusterings()
         for run in runs:
@@ -256,7 +254,7 @@ class ContinualTransfer:
         """Cluster if it is due after so many tasks."""
         if self.sources != "clusters" or met % self.recluster_every:
             return
-        if self._measures or self._keeps:
+        if self._measures or self.clustering.get("method") == KEEP:
             told = {name: value for name, value in self.clustering.items() if name != "method"}
             record = stored.keep(met, episodes=self.episodes, rng=self._generator(met, 1), **told)
             self._tell(Reclustered.of(record))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,6 +22,8 @@ SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a worker holds no chunk but the one it runs
 }
 LOOPBACK = "127.0.0.1:0"
+STALLED = 20.0
+"""The seconds that all workers may do nothing while chunks wait; then dask has lost the chunks, and gets them again."""
 
 
 class Dask(Cluster):
@@ -32,15 +36,18 @@ class Dask(Cluster):
     backend = "dask"
 
     def __init__(self, function: Function, count: int) -> None:
-        content = transport.packed_function(function)
+        self.content = transport.packed_function(function)
         distributed, self.dask = imported("distributed", "dask"), imported("dask", "dask")
         self.lost = (distributed.KilledWorker,)
         self.cluster: Any = None
         self.client: Any = None
-        self.running: dict[Future[Any], Any] = {}
+        self.running: dict[Future[Any], tuple[Any, bytes]] = {}
+        self.lock = threading.Lock()
+        self.idle_since: float | None = None
+        self.stalls = 0
         try:
             self._connect(distributed, count)
-            self.function = self._submitted(bytes, content)  # a task, not scattered data: made again if its worker dies
+            self._send_function()
         except BaseException:
             self.close()
             raise
@@ -98,27 +105,75 @@ class Dask(Cluster):
         with self.dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return self.client.submit(function, *arguments, pure=False)
 
+    def _send_function(self) -> None:
+        """As a task, not as scattered data: it is made again if its worker dies."""
+        self.function = self._submitted(bytes, self.content)
+
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         done: Future[Any] = Future()
-        arguments = [greeting.identity(), self.function, transport.packed(items)]
-        variables = {"source": source(), "name": "work", "arguments": arguments}
-        task = self._submitted(eval, greeting.CALL, variables)
-        self.running[done] = task
-
-        def hand_over(task: Any) -> None:
-            try:
-                done.set_result(task.result())
-            except Exception as error:
-                done.set_exception(error)
-            except BaseException as error:  # dask's own kind of cancelling: its scheduler is gone
-                done.set_exception(LostWorkerError(f"backend is 'dask', which lost a chunk ({first_line(error)})"))
-            self.running.pop(done)  # the cluster may forget the result
-
-        task.add_done_callback(hand_over)
+        self._begin(done, transport.packed(items))
         return done
 
+    def _begin(self, done: Future[Any], items: bytes) -> None:
+        """Have a chunk run; ``done`` is set when it has."""
+        arguments = [greeting.identity(), self.function, items]
+        task = self._submitted(eval, greeting.CALL, {"source": source(), "name": "work", "arguments": arguments})
+        with self.lock:
+            self.running[done] = task, items
+        asyncio.run_coroutine_threadsafe(self._hand_over(task, done), self.client.loop.asyncio_loop)
+
+    async def _hand_over(self, task: Any, done: Future[Any]) -> None:
+        """Fetch a chunk's outcome. Not in dask's callbacks: one that waits there holds up all others."""
+        settle: Callable[[Any], None] = done.set_exception
+        try:
+            outcome, settle = await task, done.set_result
+        except Exception as error:
+            outcome = error
+        except BaseException as error:  # dask's own kind of cancelling: its scheduler is gone
+            outcome = LostWorkerError(f"backend is 'dask', which lost a chunk ({first_line(error)})")
+        with self.lock:
+            if self.running.get(done, (None,))[0] is not task:
+                return  # it was begun again
+            del self.running[done]  # the cluster may forget the result
+        self.idle_since, self.stalls = None, 0
+        settle(outcome)
+
+    def check(self) -> None:
+        """Besides the workers, look whether any of them runs anything.
+
+        A worker that is killed while another fetches what it held has left chunks behind, now and then, that dask
+        counts as under way and nobody runs. To begin a chunk again is harmless: its results are the same.
+        """
+        super().check()
+        if not self.running or self._is_busy():
+            self.idle_since = None
+            return
+        now = time.monotonic()
+        self.idle_since = self.idle_since or now
+        if now - self.idle_since < STALLED:
+            return
+        self.idle_since, self.stalls = None, self.stalls + 1
+        if self.stalls > ATTEMPTS:
+            raise LostWorkerError(
+                f"backend is 'dask', whose workers run none of the {len(self.running)} chunks that they were sent "
+                f"{self.stalls} times"
+            )
+        self._send_function()
+        with self.lock:
+            left, self.running = self.running, {}
+        for done, (task, items) in left.items():
+            self._begin(done, items)
+            task.release()
+
+    def _is_busy(self) -> bool:
+        """Whether a worker runs a task, ours or another's, or does not say."""
+        try:
+            return bool(self.client.sync(self.client.scheduler.call_stack, callback_timeout=self.check_every))
+        except Exception:
+            return True
+
     def close(self) -> None:
-        for task in list(self.running.values()):
+        for task, _ in list(self.running.values()):
             with suppress(Exception):
                 task.release()  # and what nobody wants is not run; to cancel takes the scheduler seconds
         if self.cluster is not None:

@@ -152,6 +152,9 @@ class Loky(Workers):
         self.pool.shutdown(wait=True)
 
 
+_starting = threading.Lock()  # joblib up to 1.4 forks here, and not every library that watches forks stands two at once
+
+
 class _Process:
     """One worker process of loky, made when first needed and anew when it has died."""
 
@@ -183,7 +186,8 @@ class _Process:
             self.executor = self.loky.ProcessPoolExecutor(
                 1, initializer=_begin, initargs=(self.function, os.getpid()), env=ONE_THREAD
             )
-        return self.executor.submit(_work_here, items)
+        with _starting:
+            return self.executor.submit(_work_here, items)
 
     def end(self) -> None:
         with self.lock:
@@ -192,7 +196,7 @@ class _Process:
 
     def _drop(self) -> None:
         if self.executor is not None:
-            while not (self.future.running() or self.future.done()):
+            while self.future is not None and not (self.future.running() or self.future.done()):
                 time.sleep(0.001)  # loky stumbles over a job that is not yet in its books
             self.executor.shutdown(wait=True, kill_workers=True)
             self.executor = None

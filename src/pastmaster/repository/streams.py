@@ -135,7 +135,7 @@ class Stream:
 
     def runs(self) -> Records[StoredRun]:
         """The runs so far, in order."""
-        return Records(stored_runs(self._contents.database, self._id))
+        return Records(stored_runs(self._contents.database, self._id, stream_name=self.name))
 
     def clusterings(self) -> dict[int, ClusteringRecord]:
         """The clusterings so far, by how many tasks had been met."""
@@ -167,7 +167,7 @@ class Stream:
         policy, provenance = (None, None) if episodes is None else (run.policy, "learned")
         addition = Addition(self._contents, task, policy, provenance, episodes)
         addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
-        return stored_runs(self._contents.database, self._id, position)[0]
+        return stored_runs(self._contents.database, self._id, position, self.name)[0]
 
     def keep(self, position: int, *, episodes: int, rng: np.random.Generator, **told: Any) -> ClusteringRecord:
         """Ask after ``position`` tasks which policies to keep; no clock decides.
@@ -190,8 +190,10 @@ class Stream:
         return self.clusterings()[position]
 
 
-def stored_runs(database: Database, stream_id: int | None = None, position: int | None = None) -> list[StoredRun]:
-    """All runs, or those of a stream in order, or the one at a position of it."""
+def stored_runs(
+    database: Database, stream_id: int | None = None, position: int | None = None, stream_name: str | None = None
+) -> list[StoredRun]:
+    """All runs, or those of a stream in order, or the one at a position of it. A known name is not looked up."""
     columns = runs_table.c
     wanted = (("stream_id", stream_id), ("position", position))
     conditions = [columns[name] == value for name, value in wanted if value is not None]
@@ -208,6 +210,8 @@ def stored_runs(database: Database, stream_id: int | None = None, position: int 
         return [StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
 
     found = database.read(read)
+    if stream_name is not None:
+        return [replace(run, stream_name=stream_name) for run in found]
     streams = {run.stream_id for run in found}
     names = {number: "" if number is None else _name_of(database, number) for number in streams}
     return [replace(run, stream_name=names[run.stream_id]) for run in found]
