@@ -273,9 +273,9 @@ class Balancing:
         if not fresh or not self.active[self.arm]:
             self.decide()
         better = self.learner_seems_better()
-        room = self.left * (1 - self.lead) > self.lead
-        few = self.asked >= 10 * self.c and 1.5 * self.c**2 <= self.left and room
-        other = self.another() if better or (few and not self.searching) else None
+        idle = self.asked >= 10 * self.c and not self.searching and self.left * (1 - self.lead) > self.lead
+        few = 1.5 * self.c**2 <= self.left
+        other = self.another() if few and (better or idle) else None
         if other is not None:
             self.arm, self.searching, self.decide_at, better = other, True, self.n_told, False
         self.guarding = False

@@ -565,3 +565,18 @@ def test_where_nothing_is_left_to_gain_no_source_is_tried_for_the_sake_of_it():
             selector.tell(episode, 1.0 if episode.arm == 0 else 0.1)
             arms.append(episode.arm)
         assert arms == [0] * 60
+
+
+def test_many_sources_are_not_all_tried_before_the_learner():
+    """Each old task has one good source, and a learner would earn more: to look for a better source costs too much."""
+    values = np.full((40, 120), 0.1)
+    values[np.arange(40), 3 * np.arange(40)] = 0.5
+    payoff = np.append(values[7], 0.0)
+    selector = Informed(120, 300, bounds=(0, 1), experience=Experience(values, best=np.full(40, 0.9)), rng=0)
+    arms = []
+    for _ in range(300):
+        episode = selector.ask()
+        selector.tell(episode, payoff[episode.arm])
+        arms.append(episode.arm)
+    assert len(set(arms)) < 60
+    assert payoff[arms].mean() > 0.8 * 0.5

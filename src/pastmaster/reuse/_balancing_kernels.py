@@ -13,11 +13,12 @@ one in ``PREFERENCE`` squared is the guard's, which knows no old tasks: it runs 
 another. ``docs/guarantees.md`` has what all this proves.
 
 The learner seems better if more can be earned than by the sources (``POTENTIAL``), no source on trial promises enough,
-every source in play was tried once, and one of these holds: it has lost little to the best source so far; it earns more
-of late; or its progress, extrapolated with 1.5 standard errors, repays in the episodes left four times what it has lost
-and still loses. The best source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
-Where sources are few, each of them is tried once whatever the model says: after 10 c episodes, if 1.5 c^2 are left and
-the best source leaves enough to gain.
+and one of these holds: it has lost little to the best source so far; it earns more of late; or its progress,
+extrapolated with 1.5 standard errors, repays in the episodes left four times what it has lost and still loses. The best
+source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
+Where sources are few, so that 1.5 c^2 episodes are left, each of them is tried once whatever the model says: before the
+learner, and after 10 c episodes if the best source leaves enough to gain. Where they are many, to try them all would
+cost more than it can find.
 """
 
 import math
@@ -102,8 +103,8 @@ def weigh_balancing(arms, memory, settings):
         model.decide(arms, memory, settings)
     seems_better = learner_seems_better(arms, memory, settings)
     left, best = model.episodes_left(memory, settings), memory[at.LEADING]
-    few = memory[at.ASKED] >= 10.0 * c and left >= 1.5 * c * c and left * (1.0 - best) > best  # or no trial can pay
-    if (few and memory[at.SEARCHING] == 0.0) or seems_better:
+    idle = memory[at.ASKED] >= 10.0 * c and memory[at.SEARCHING] == 0.0 and left * (1.0 - best) > best
+    if (idle or seems_better) and left >= 1.5 * c * c:
         seems_better = not model.try_another(arms, memory) and seems_better
     arm = c
     if not is_learners_turn(arms, memory, settings, seems_better):
