@@ -283,12 +283,13 @@ def _there(connection: sa.Connection, table: str, wanted: list[int]) -> list[row
     return rows.fetch_where(connection, table, RECORDS[table].c.id.in_(wanted))
 
 
-def source_ids(connection: sa.Connection) -> list[int]:
-    """The ids of the policies that the latest clustering keeps, each policy once."""
+def source_ids(connection: sa.Connection, with_new: bool = False) -> list[int]:
+    """The ids of the policies that the latest clustering keeps, each policy once; then, if asked, of tasks since."""
     clustering = latest(connection)
-    if clustering is None:
-        return []
-    ids = clustering.kept_policies(connection)
+    ids = [] if clustering is None else clustering.kept_policies(connection)
+    if with_new:
+        asked = {} if clustering is None else clustering.cells(connection)
+        ids += [row["policy_of_record"] for row in rows.fetch(connection, "tasks") if row["id"] not in asked]
     digests = {row["id"]: row["digest"] for row in _there(connection, "policies", ids)}
     first = {digests[number]: number for number in reversed(ids) if number in digests}
     return list(first.values())[::-1]

@@ -143,14 +143,17 @@ class Stream:
         found = self._contents.database.read(lambda c: rows.fetch_where(c, "clusterings", here))
         return {row["position"]: ClusteringRecord.of(row) for row in found}
 
-    def sources(self, which: Sources) -> dict[int, Stored]:
-        """Source policies by id: those the latest clustering keeps, all of record, or none."""
+    def sources(self, which: Sources, with_new: bool = False) -> dict[int, Stored]:
+        """Source policies by id: those the latest clustering keeps, all of record, or none.
+
+        ``with_new`` adds to those that are kept the policies of the tasks stored since.
+        """
         chosen("Stream.sources", "which", which, ("clusters", "all", "none"))
 
         def read(connection: sa.Connection) -> dict[int, Stored]:
             ids: list[int] = []
             if which == "clusters":
-                ids = source_ids(connection)
+                ids = source_ids(connection, with_new)
             elif which == "all":
                 ids, _ = distinct_policies(row["policy_of_record"] for row in rows.fetch(connection, "tasks"))
             return dict(zip(ids, self._contents.policies.get(connection, ids), strict=True))
