@@ -1,0 +1,244 @@
+"""Episodes of many networks in one JAX environment, run as one program. It needs JAX and NumPy, nothing else.
+
+An episode is a *lane*. Lanes are in tiles of a fixed width, and one network acts in all lanes of a tile: a layer is a
+product of matrices [tiles, width, in] x [tiles, in, out]. On a CPU such a product gives a lane the same bits whatever
+else is in its tile and however many tiles there are, so a return depends on its episode alone.
+
+The chances of an episode are those of its seed: ``reset`` gets the key ``fold_in(key, 0)`` and step n = 1, 2, ... gets
+``fold_in(key, n)``. Environments and networks compute in float32, returns are summed in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import lax
+
+try:
+    from jax import enable_x64
+except ImportError:  # before 0.8
+    from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
+
+Array = npt.NDArray[Any]
+Tree = Any  # of arrays
+CPU_WIDTH, OTHER_WIDTH = 64, 256  # lanes of a tile
+CPU_LANES, MOST_LANES = 2**11, 2**24  # of a batch, at most: on a CPU what its caches hold
+SHARE = 0.5  # of the free memory that a batch may take
+UNKNOWN_MEMORY = 2**30  # bytes taken as free where the device does not say
+REWARD, OBSERVATION = 1, 2  # what was not finite
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": lambda x: jnp.where(x >= 0, x, 0.01 * x), "elu": jax.nn.elu,
+    "selu": jax.nn.selu, "sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu,
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False), "softplus": jax.nn.softplus,
+    "mish": lambda x: x * jnp.tanh(jax.nn.softplus(x)), "identity": lambda x: x,
+}  # fmt: skip
+
+
+class Layers(NamedTuple):
+    """What the networks of a program share, as ``policies.stack.Shape`` has it."""
+
+    activations: tuple[str, ...]
+    head: str = "argmax"
+    one_hot: bool = False
+    start: int = 0
+    nvec: tuple[int, ...] = ()
+    box: tuple[int, ...] = ()
+
+
+class Networks(NamedTuple):
+    """P networks: weights [P, in, out] and biases [P, out] of each layer, limits of actions, and normalisation."""
+
+    weights: list[Array]
+    biases: list[Array]
+    limits: list[Array] | None = None
+    normal: list[Array] | None = None
+
+
+class Episodes(NamedTuple):
+    """E episodes: the network, the task and the seed of each."""
+
+    policy: Array
+    task: Array
+    seed: Array
+
+
+class Played(NamedTuple):
+    """Of each episode: its return, the sum of its rewards, its steps, and what was not finite in the last one."""
+
+    total: Array
+    plain: Array
+    steps: Array
+    wrong: Array
+
+
+def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers) -> Callable[..., Any]:
+    """The compiled episodes of one environment and one shape of networks; ``played`` calls it.
+
+    ``reset(key, params)`` gives an observation and a state, ``step(key, state, action, params)`` these, a reward and
+    whether the episode is over.
+    """
+
+    def play(
+        networks: Networks, params: Tree, policy: Any, task: Any, seed: Any, going: Any, gamma: Any, horizon: Any
+    ) -> Played:
+        with enable_x64(False):
+            own = jax.tree.map(lambda leaf: leaf[policy], networks)
+            settings = jax.tree.map(lambda leaf: leaf[task], params)
+            keys = _lanes(jax.random.PRNGKey)(seed)
+            observation, state = _lanes(reset)(_lanes(jax.random.fold_in, 0, None)(keys, 0), settings)
+        none = jnp.zeros(seed.shape, jnp.float64)
+        nothing = jnp.zeros(seed.shape, jnp.int32)
+
+        def goes_on(lanes: Any) -> Any:
+            return (lanes[0] < horizon) & jnp.any(lanes[3])
+
+        def one_step(lanes: Any) -> Any:
+            n, observation, state, going, weight, done = lanes
+            with enable_x64(False):
+                action = acted(observation, own, layers)
+                chances = _lanes(jax.random.fold_in, 0, None)(keys, n + 1)
+                observation, after, reward, over = _lanes(step)(chances, state, action, settings)
+                finite = jnp.isfinite(observation) if jnp.issubdtype(observation.dtype, jnp.inexact) else True
+                finite = jnp.all(jnp.reshape(finite, (*seed.shape, -1)), axis=-1) if finite is not True else finite
+                wrong = jnp.where(jnp.isfinite(reward), jnp.where(finite | over, 0, OBSERVATION), REWARD)
+                state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state)
+            reward = jnp.where(going, reward.astype(jnp.float64), 0.0)
+            done = Played(
+                done.total + weight * reward,
+                done.plain + reward,
+                done.steps + going,
+                jnp.where(going, wrong, done.wrong).astype(jnp.int32),
+            )
+            return n + 1, observation, state, going & ~over & (wrong == 0), weight * gamma, done
+
+        lanes = (jnp.int32(0), observation, state, going, jnp.float64(1.0), Played(none, none, nothing, nothing))
+        return lax.while_loop(goes_on, one_step, lanes)[-1]  # type: ignore[no-any-return]
+
+    return jax.jit(play)
+
+
+def _lanes(function: Callable[..., Any], *axes: int | None) -> Callable[..., Any]:
+    """A function of one lane as a function of tiles of lanes."""
+    each = axes or 0
+    return jax.vmap(jax.vmap(function, each), each)
+
+
+def acted(observation: Any, own: Networks, layers: Layers) -> Any:
+    """Actions [tiles, width, ...] of each tile's own network, as the environment takes them."""
+    first, *following = (ACTIVATIONS[name] for name in layers.activations)
+    x = first(_first_layer(observation, own, layers))
+    for weights, biases, activation in zip(own.weights[1:], own.biases[1:], following, strict=True):
+        x = activation(_affine(x, weights, biases))
+    if layers.head == "argmax":
+        return jnp.argmax(x, axis=-1).astype(jnp.int32) + layers.start
+    if layers.head == "argmaxes":
+        parts = jnp.split(x, np.cumsum(layers.nvec)[:-1].tolist(), axis=-1)
+        return jnp.stack([jnp.argmax(part, axis=-1).astype(jnp.int32) for part in parts], axis=-1)
+    assert own.limits is not None
+    low, high = own.limits
+    x = x.reshape(*x.shape[:2], *layers.box)
+    return jnp.clip(x, low, high) if layers.head == "clip" else low + 0.5 * (jnp.tanh(x) + 1.0) * (high - low)
+
+
+def _first_layer(observation: Any, own: Networks, layers: Layers) -> Any:
+    if layers.one_hot:
+        states = observation.reshape(observation.shape[:2])
+        return jnp.take_along_axis(own.weights[0], states[:, :, None], axis=1) + own.biases[0][:, None]
+    x = observation.reshape(*observation.shape[:2], -1).astype(jnp.float32)
+    if own.normal is not None:
+        mean, deviation, clip = own.normal
+        x = jnp.clip((x - mean) / deviation, -clip, clip)
+    return _affine(x, own.weights[0], own.biases[0])
+
+
+def _affine(x: Any, weights: Any, biases: Any) -> Any:
+    """x [tiles, width, in] times weights [tiles, in, out] plus biases, in float32 on any device."""
+    return jnp.einsum("tlm,tmd->tld", x, weights, precision=lax.Precision.HIGHEST) + biases[:, None]
+
+
+def played(
+    play: Callable[..., Any], networks: Networks, params: Tree, episodes: Episodes, *, gamma: float, horizon: int,
+    lane_bytes: int, most_lanes: int | None = None,
+) -> Played:  # fmt: skip
+    """Play all episodes, in batches that fit the memory; ``lane_bytes`` is what a lane takes.
+
+    ``params`` has the parameters of all tasks, stacked [N, ...]. ``most_lanes`` limits a batch further.
+    """
+    width = CPU_WIDTH if jax.default_backend() == "cpu" else OTHER_WIDTH
+    tiles, policy = _tiles(episodes.policy, width)
+    most = max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width)
+    found = Played(*(np.zeros(len(episodes.seed), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
+    for some in _batches(len(tiles), most):
+        lanes = np.full((round_size(len(some), most), width), -1)
+        lanes[: len(some)] = tiles[some]
+        going = lanes >= 0
+        task, seed = (np.asarray(part, np.uint32)[lanes] for part in (episodes.task, episodes.seed))
+        acting = np.zeros(len(lanes), np.int32)
+        acting[: len(some)] = policy[some]
+        with enable_x64(True):
+            outcome = play(
+                networks, params, acting, task.astype(np.int32), seed, going, np.float64(gamma), np.int32(horizon)
+            )
+        for whole, part in zip(found, outcome, strict=True):
+            whole[lanes[going]] = np.asarray(part)[going]
+    return found
+
+
+def _tiles(policy: Array, width: int) -> tuple[Array, Array]:
+    """Episodes in tiles of one policy each [tiles, width], -1 where there is none; and the policy of each tile."""
+    order = np.argsort(policy, kind="stable")
+    acting, counts = np.unique(policy, return_counts=True)
+    needed = -(-counts // width)
+    first_lane = (np.cumsum(needed) - needed) * width  # of each policy
+    first_episode = np.cumsum(counts) - counts
+    tiles = np.full(int(needed.sum()) * width, -1)
+    tiles[np.arange(len(policy)) + np.repeat(first_lane - first_episode, counts)] = order
+    return tiles.reshape(-1, width), np.repeat(acting, needed)
+
+
+def _batches(n: int, most: int) -> Iterator[range]:
+    """n tiles in batches of at most ``most``."""
+    return (range(first, min(first + most, n)) for first in range(0, n, most))
+
+
+def round_size(n: int, most: int) -> int:
+    """A number of tiles rounded up, since every size is compiled anew: few are small, large ones waste an eighth."""
+    step = n if n == 1 else 8 if n <= 8 else max(32, 2 ** (n - 1).bit_length() // 16)
+    return max(n, min(-(-n // step) * step, most))
+
+
+def lanes_that_fit(lane_bytes: int) -> int:
+    """How many lanes a batch may have on this machine."""
+    on_cpu = jax.default_backend() == "cpu"
+    return min(CPU_LANES if on_cpu else MOST_LANES, max(1, int(SHARE * free_bytes()) // lane_bytes))
+
+
+def free_bytes() -> int:
+    """The free memory of the device that JAX uses, or of the machine where that is its processor."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return max(0, int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0)))
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # no Linux
+        return UNKNOWN_MEMORY
+
+
+def bytes_of_lane(reset: Callable[..., Any], params: Tree, networks: Networks) -> int:
+    """About what a lane takes: its observation, state and parameters twice, its widest layers, and its sums."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+    observation, state = jax.eval_shape(reset, jax.random.PRNGKey(0), one)
+    leaves = [*jax.tree.leaves(observation), *jax.tree.leaves(state), *jax.tree.leaves(one)]
+    own = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    width = max(layer.shape[2] for layer in networks.weights)
+    per_tile = sum(layer.shape[1] * layer.shape[2] for layer in networks.weights)
+    return 2 * own + 4 * (3 * width + 2 * per_tile // CPU_WIDTH) + 128
