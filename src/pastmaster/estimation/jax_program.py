@@ -11,7 +11,7 @@ The chances of an episode are those of its seed: ``reset`` gets the key ``fold_i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,40 +173,37 @@ def played(
     ``params`` has the parameters of all tasks, stacked [N, ...]. ``most_lanes`` limits a batch further.
     """
     width = CPU_WIDTH if jax.default_backend() == "cpu" else OTHER_WIDTH
-    tiles, policy = _tiles(episodes.policy, width)
+    order, place, policy = _tiles(episodes.policy, width)
     most = max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width)
-    found = Played(*(np.zeros(len(episodes.seed), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
-    for some in _batches(len(tiles), most):
-        lanes = np.full((round_size(len(some), most), width), -1)
-        lanes[: len(some)] = tiles[some]
-        going = lanes >= 0
-        task, seed = (np.asarray(part, np.uint32)[lanes] for part in (episodes.task, episodes.seed))
-        acting = np.zeros(len(lanes), np.int32)
-        acting[: len(some)] = policy[some]
+    found = Played(*(np.zeros(len(place), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
+    for first in range(0, len(policy), most):
+        some = policy[first : first + most]
+        size = round_size(len(some), most)
+        begin, end = np.searchsorted(place, [first * width, (first + len(some)) * width]).tolist()
+        lane, chosen = place[begin:end] - first * width, slice(begin, end) if order is None else order[begin:end]
+        task, seed, going = (np.zeros(size * width, kind) for kind in (np.int32, np.uint32, np.bool_))
+        task[lane], seed[lane], going[lane] = episodes.task[chosen], episodes.seed[chosen], True
+        lanes = (part.reshape(size, width) for part in (task, seed, going))
+        acting = np.append(some, np.zeros(size - len(some), np.int32))
         with enable_x64(True):
-            outcome = play(
-                networks, params, acting, task.astype(np.int32), seed, going, np.float64(gamma), np.int32(horizon)
-            )
+            outcome = play(networks, params, acting, *lanes, np.float64(gamma), np.int32(horizon))
         for whole, part in zip(found, outcome, strict=True):
-            whole[lanes[going]] = np.asarray(part)[going]
+            whole[chosen] = np.asarray(part).ravel()[lane]
     return found
 
 
-def _tiles(policy: Array, width: int) -> tuple[Array, Array]:
-    """Episodes in tiles of one policy each [tiles, width], -1 where there is none; and the policy of each tile."""
-    order = np.argsort(policy, kind="stable")
-    acting, counts = np.unique(policy, return_counts=True)
+def _tiles(policy: Array, width: int) -> tuple[Array | None, Array, Array]:
+    """How episodes are put into tiles of one policy each: their order (None: as they are), lanes, and whose tiles.
+
+    Of the episodes in that order, the lanes ascend; a policy's last tile may have lanes without an episode.
+    """
+    sorted_already = bool((policy[1:] >= policy[:-1]).all())
+    counts = np.bincount(policy)
     needed = -(-counts // width)
-    first_lane = (np.cumsum(needed) - needed) * width  # of each policy
-    first_episode = np.cumsum(counts) - counts
-    tiles = np.full(int(needed.sum()) * width, -1)
-    tiles[np.arange(len(policy)) + np.repeat(first_lane - first_episode, counts)] = order
-    return tiles.reshape(-1, width), np.repeat(acting, needed)
-
-
-def _batches(n: int, most: int) -> Iterator[range]:
-    """n tiles in batches of at most ``most``."""
-    return (range(first, min(first + most, n)) for first in range(0, n, most))
+    shift = (np.cumsum(needed) - needed) * width - (np.cumsum(counts) - counts)  # of each policy
+    place = np.arange(len(policy)) + np.repeat(shift, counts)
+    order = None if sorted_already else np.argsort(policy, kind="stable")
+    return order, place, np.repeat(np.arange(len(counts), dtype=np.int32), needed)
 
 
 def round_size(n: int, most: int) -> int:
@@ -235,10 +232,10 @@ def free_bytes() -> int:
 
 def bytes_of_lane(reset: Callable[..., Any], params: Tree, networks: Networks) -> int:
     """About what a lane takes: its observation, state and parameters twice, its widest layers, and its sums."""
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+    one = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), params)
     observation, state = jax.eval_shape(reset, jax.random.PRNGKey(0), one)
     leaves = [*jax.tree.leaves(observation), *jax.tree.leaves(state), *jax.tree.leaves(one)]
-    own = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-    width = max(layer.shape[2] for layer in networks.weights)
-    per_tile = sum(layer.shape[1] * layer.shape[2] for layer in networks.weights)
+    own: int = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    width: int = max(layer.shape[2] for layer in networks.weights)
+    per_tile: int = sum(layer.shape[1] * layer.shape[2] for layer in networks.weights)
     return 2 * own + 4 * (3 * width + 2 * per_tile // CPU_WIDTH) + 128

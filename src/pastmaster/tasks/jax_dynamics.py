@@ -68,7 +68,7 @@ class Dynamics:
         """Observation, state, reward, terminated and truncated."""
         outcome = self.env.step(key, state, action, params)
         if len(outcome) == 6:
-            return tuple(outcome[:5])  # type: ignore[return-value]
+            return tuple(outcome[:5])
         observation, state, reward, done, _ = outcome
         return observation, state, reward, done, False
 
@@ -88,17 +88,18 @@ class Dynamics:
 
     def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
         """The environment's own parameters, some of them replaced."""
+        fields = attribute(own, "_fields")  # of a named tuple
         if isinstance(own, Mapping):
             known = list(own)
         else:
-            known = own._fields if isinstance(own, tuple) else [field.name for field in dataclasses.fields(own)]
+            known = [field.name for field in dataclasses.fields(own)] if fields is None else fields
         if wrong := [name for name in some if name not in known]:
             raise InvalidInputError(
                 f"{CALLER}: params has {shown(wrong[0])}, must be of {self.name}'s own: {one_line(', '.join(known))}"
             )
         if isinstance(own, Mapping):
             return dict(own) | some
-        return own._replace(**some) if isinstance(own, tuple) else dataclasses.replace(own, **some)
+        return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
 
     def _leaf(self, value: Any, path: Any) -> Array:
         """One parameter as JAX takes it."""
