@@ -1,7 +1,7 @@
 """Cross values of CartPoles and networks as one JAX program: ``python benchmarks/gpu.py`` prints a table.
 
-It needs JAX and NumPy, nothing else: the two modules of pastmaster that it measures are loaded from their files, without
-the package around them. On a machine without a GPU it takes smaller numbers, unless told (``--help``).
+It needs JAX and NumPy, nothing else: the two modules of pastmaster that it measures are loaded from their files,
+without the package around them. On a machine without a GPU it takes smaller numbers, unless told (``--help``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def step(key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, Any,
 
 def endless(key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, Any, Any]:
     """A step after which the episode always goes on; the state stays bounded, so that it costs what others cost."""
-    observation, state, reward, over = step(key, state, action, params)
+    _, state, reward, over = step(key, state, action, params)
     kept = jcp.State(*(jax.numpy.where(over, 0.01, part) for part in state))
     return jax.numpy.stack(kept), kept, reward, over & False
 
@@ -140,7 +140,12 @@ def same_on_cpu(bench: Bench) -> str:
 def main(arguments: list[str] | None = None) -> None:
     on_cpu = jax.default_backend() == "cpu"
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, usual, small in (("tasks", 1000, 100), ("policies", 1000, 100), ("episodes", 8, 8), ("horizon", 500, 500)):
+    for name, usual, small in (
+        ("tasks", 1000, 100),
+        ("policies", 1000, 100),
+        ("episodes", 8, 8),
+        ("horizon", 500, 500),
+    ):
         parser.add_argument(f"--{name}", type=int, default=small if on_cpu else usual)
     given = parser.parse_args(arguments)
     device = jax.devices()[0]
