@@ -81,7 +81,7 @@ def compiled_bits(seed) -> list[str]:
 def test_compiled_equals_plain_bit_for_bit(compiled_bits, seed):
     plain_bits = bits(seed, NUMBA_DISABLE_JIT="1")
     assert (plain_bits[-1], compiled_bits[-1]) == ("compiled,False", "compiled,True")  # two different things ran
-    assert len(plain_bits) == 2 * 3 * 4 * 7 + 15 + 1
+    assert len(plain_bits) == 2 * 3 * 4 * 8 + 15 + 1
     pairs = zip(plain_bits[:-1], compiled_bits[:-1], strict=True)
     assert not [plain[:60] for plain, compiled in pairs if plain != compiled]
 

@@ -117,7 +117,7 @@ def _policies_from_arrays(arrays: Mapping[str, Array], tasks: Sequence[TabularMD
 
 
 class _Block(NamedTuple):
-    """A piece of U: its rows, its columns from ``first`` to ``last``, and the task, or None where several go together."""
+    """A piece of U: its rows, its columns from ``first`` to ``last``, and the task; None where several go together."""
 
     rows: tuple[int, ...]
     first: int
