@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,12 @@ def endless(key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, A
     return jax.numpy.stack(kept), kept, reward, over & False
 
 
+@cache
+def program(each: Callable[..., Any]) -> Callable[..., Any]:
+    """The compiled episodes of a step."""
+    return jp.program(POLE.reset, each, LAYERS)  # type: ignore[no-any-return]
+
+
 def variants(n: int, rng: np.random.Generator) -> Any:
     """Parameters of n CartPoles, drawn as ``cart_pole.family`` draws them."""
     low, high = np.log([(1.6, 25.0), (0.05, 2.0), (5.0, 10.0)]).T
@@ -96,10 +103,9 @@ class Bench:
         )  # fmt: skip
 
     def rows(self) -> list[tuple[str, ...]]:
-        found = []
+        found: list[tuple[str, ...]] = []
         for name, each in (("to the end", endless), ("until the pole falls", step)):
-            play = jp.program(POLE.reset, each, LAYERS)
-            seconds = []
+            play, seconds = program(each), []
             for _ in range(3):
                 begun = time.perf_counter()
                 played = self.run(play)
@@ -113,7 +119,7 @@ class Bench:
 
 def same_bits(bench: Bench) -> str:
     """Whether the size of a batch changes returns, in words."""
-    play = jp.program(POLE.reset, step, LAYERS)
+    play = program(step)
     whole, parts = bench.run(play), bench.run(play, max(256, len(bench.episodes.seed) // 5))
     different = whole.total != parts.total
     if not different.any():
@@ -127,7 +133,7 @@ def same_bits(bench: Bench) -> str:
 
 def same_on_cpu(bench: Bench) -> str:
     """Whether the device changes returns, in words."""
-    here = bench.run(jp.program(POLE.reset, step, LAYERS))
+    here = bench.run(program(step))
     with jax.default_device(jax.devices("cpu")[0]):
         there = bench.run(jp.program(POLE.reset, step, LAYERS))
     same = np.mean(here.steps == there.steps)
@@ -153,13 +159,14 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"Measured on {device.device_kind} ({device.platform}), {datetime.now(UTC):%Y-%m-%d}, {versions}.")
     print(f"Free memory: {jp.free_bytes() / 2**30:.1f} GiB.\n")
     print("| what | first run, compiling | later run | steps | steps per second |\n|---|---|---|---|---|")
-    small = Bench(min(40, given.tasks), min(40, given.policies), given.episodes, given.horizon)
-    for bench in (small, Bench(given.tasks, given.policies, given.episodes, given.horizon)):
+    sizes = {(min(40, given.tasks), min(40, given.policies)): None, (given.tasks, given.policies): None}
+    benches = [Bench(*size, given.episodes, given.horizon) for size in sizes]
+    for bench in benches:
         for cells in bench.rows():
             print(f"| {' | '.join(cells)} |", flush=True)
-    print(f"\n{same_bits(small)}", flush=True)
+    print(f"\n{same_bits(benches[0])}", flush=True)
     if not on_cpu:
-        print(same_on_cpu(small))
+        print(same_on_cpu(benches[0]))
     stats = device.memory_stats() or {}
     if "peak_bytes_in_use" in stats:
         print(f"Peak memory of the device: {stats['peak_bytes_in_use'] / 2**30:.1f} GiB.")

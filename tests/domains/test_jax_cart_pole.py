@@ -85,7 +85,7 @@ def test_episodes_from_the_same_starts_earn_what_gymnasiums_do(variant):
 
 def test_a_family_by_id_is_that_of_the_black_boxes():
     tasks = cart_pole.family(3, rng=0)
-    family = JaxTask.family("pastmaster/JaxCartPole-v0", [task.kwargs for task in tasks], gamma=0.99)
+    family = JaxTask.variants("pastmaster/JaxCartPole-v0", [task.kwargs for task in tasks], gamma=0.99)
     assert [dict(task.kwargs) for task in family] == [dict(task.kwargs) for task in tasks]
     assert family[0].known_rewards == (1.0, 1.0)
     with pytest.raises(ValueError, match="length is -1, must be a number above 0"):

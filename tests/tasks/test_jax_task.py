@@ -59,9 +59,9 @@ def test_a_task_is_called_by_what_differs():
 
 def test_a_family_is_a_list_or_stacked_parameters():
     env = Line()
-    stacked = JaxTask.family(env, Params(np.array([1.0, 2.0]), np.array([3, 4])), gamma=0.5)
-    listed = JaxTask.family(env, [Params(1.0, 3), Params(2.0, 4)], gamma=0.5)
-    named = JaxTask.family(env, {"speed": [1.0, 2.0]}, gamma=0.5, horizon=3, names=["slow", "fast"])
+    stacked = JaxTask.variants(env, Params(np.array([1.0, 2.0]), np.array([3, 4])), gamma=0.5)
+    listed = JaxTask.variants(env, [Params(1.0, 3), Params(2.0, 4)], gamma=0.5)
+    named = JaxTask.variants(env, {"speed": [1.0, 2.0]}, gamma=0.5, horizon=3, names=["slow", "fast"])
     assert [task.name for task in stacked] == [task.name for task in listed]
     assert [(task.name, task.horizon) for task in named] == [("slow", 3), ("fast", 3)]
     assert [task.horizon for task in stacked] == [3, 4]
@@ -132,13 +132,13 @@ def test_wrong_arguments_are_told(arguments, told):
 
 def test_wrong_families_are_told():
     with pytest.raises(
-        InvalidInputError, match=r"^JaxTask.family: params is .*, must be a list of parameters, or arrays"
+        InvalidInputError, match=r"^JaxTask.variants: params is .*, must be a list of parameters, or arrays"
     ):
-        JaxTask.family(Line(), {"speed": [1.0, 2.0], "max_steps_in_episode": [3]})
-    with pytest.raises(InvalidInputError, match=r"^JaxTask.family: names has 1 entries, must have 2, one a task"):
-        JaxTask.family(Line(), {"speed": [1.0, 2.0]}, names=["a"])
-    with pytest.raises(InvalidInputError, match=r"^JaxTask.family: gamma is 3"):
-        JaxTask.family(Line(), {"speed": [1.0, 2.0]}, gamma=3)
+        JaxTask.variants(Line(), {"speed": [1.0, 2.0], "max_steps_in_episode": [3]})
+    with pytest.raises(InvalidInputError, match=r"^JaxTask.variants: names has 1 entries, must have 2, one a task"):
+        JaxTask.variants(Line(), {"speed": [1.0, 2.0]}, names=["a"])
+    with pytest.raises(InvalidInputError, match=r"^JaxTask.variants: gamma is 3"):
+        JaxTask.variants(Line(), {"speed": [1.0, 2.0]}, gamma=3)
 
 
 def test_six_results_of_a_step_are_taken_apart():

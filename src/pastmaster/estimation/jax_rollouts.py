@@ -22,12 +22,12 @@ from pastmaster.tasks.jax_dynamics import Dynamics, jax_of
 
 
 class Runs(NamedTuple):
-    """Episodes first, first + 1, ..., first + count - 1 of policies in tasks: all given by their numbers [R]."""
+    """Episodes first, first + 1, ..., first + number - 1 of policies in tasks: all given by their numbers [R]."""
 
     task: LongArray
     policy: LongArray
     first: LongArray
-    count: LongArray
+    number: LongArray
 
 
 class PlayedRuns(NamedTuple):
@@ -51,8 +51,8 @@ def play_runs(
 
     ``most_lanes`` limits how many run at once; ``called`` is what errors call the policies.
     """
-    task, policy = (np.repeat(part, runs.count) for part in (runs.task, runs.policy))
-    number = np.arange(len(task)) - np.repeat(np.cumsum(runs.count) - runs.count - runs.first, runs.count)
+    task, policy = (np.repeat(part, runs.number) for part in (runs.task, runs.policy))
+    number = np.arange(len(task)) - np.repeat(np.cumsum(runs.number) - runs.number - runs.first, runs.number)
     seed = _seeds(seeds, task, number)
     found = PlayedRuns(np.empty(len(task)), np.empty(len(task)))
     for (dynamics, gamma, horizon, _), some_tasks in _alike(tasks, np.unique(task), _task_kind).items():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster import parallel
-from pastmaster.arrays import Array, BoolArray, FloatArray, LongArray
+from pastmaster.arrays import Array, FloatArray, LongArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.jax_rollouts import Runs, is_program, play_runs
 from pastmaster.estimation.returns import Returns
@@ -47,7 +47,8 @@ class EpisodeRunner:
 
     def run(self, returns: Returns, plan: LongArray) -> None:
         """Run plan[i, j] more episodes of each entry, and add their returns."""
-        rows = [plan.any(axis=1)] if self.program else np.eye(len(plan), dtype=np.bool_)[plan.any(axis=1)]
+        planned = np.flatnonzero(plan.any(axis=1))
+        rows = [planned] if self.program else np.split(planned, len(planned))
         largest = LARGEST_PROGRAM if self.program else LARGEST_PIECE
         pieces = [piece for some in rows for piece in _pieces(some, returns.counts, plan, largest)]
         saved = None if self.folder is None else self._saved(self.folder, pieces)
@@ -58,7 +59,7 @@ class EpisodeRunner:
             sentence = str(error).removeprefix(f"{CALLER}: ")
             raise InvalidInputError(f"{CALLER}: {sentence}") from error.__cause__
         for piece, played in zip(pieces, results, strict=True):
-            ends = np.cumsum(piece.count).tolist()
+            ends = np.cumsum(piece.number).tolist()
             for i, j, begin, end in zip(piece.task.tolist(), piece.policy.tolist(), [0, *ends], ends, strict=False):
                 returns.add(i, j, played[begin:end])
 
@@ -95,9 +96,10 @@ class _Program(_Player):
         return play_runs(self.tasks, self.policies, self.seeds, piece).returns
 
 
-def _pieces(rows: BoolArray, counts: LongArray, plan: LongArray, largest: int) -> Iterator[Runs]:
+def _pieces(rows: Array, counts: LongArray, plan: LongArray, largest: int) -> Iterator[Runs]:
     """The planned episodes of some rows in pieces of at most ``largest``, cut always in the same way."""
-    task, policy = np.nonzero(np.where(rows[:, None], plan, 0))
+    place, policy = np.nonzero(plan[rows])
+    task = rows[place]
     first, count = counts[task, policy], plan[task, policy]
     ends = np.cumsum(count)
     for begin in range(0, int(ends[-1]), largest):
@@ -114,7 +116,7 @@ def _to_arrays(results: list[FloatArray]) -> dict[str, Array]:
 def _from_arrays(arrays: Mapping[str, Array], pieces: Sequence[Runs]) -> list[FloatArray]:
     results = [arrays[str(i)] for i in range(len(pieces))]
     for piece, returns in zip(pieces, results, strict=True):
-        if returns.dtype != np.float64 or returns.shape != (piece.count.sum(),) or not np.isfinite(returns).all():
+        if returns.dtype != np.float64 or returns.shape != (piece.number.sum(),) or not np.isfinite(returns).all():
             raise ValueError("its returns do not fit")
     return results
 

@@ -35,7 +35,7 @@ class JaxTask(GymTask):
 
     It can do what a ``GymTask`` can. Besides, episodes of networks run as one compiled program, on the device that JAX
     finds: all tasks of a family, all networks of one shape and all episodes at once. Their starts and chances depend
-    neither on the device nor on the size of a batch. A family is one environment with many parameters: ``family``.
+    neither on the device nor on the size of a batch. A family is one environment with many parameters (``variants``).
 
     An object is code, and code is not stored. A task in a repository needs an id: register a function that returns
     ``pastmaster.tasks.JaxEnv(env, params)`` with Gymnasium, and pass the id and the parameters that differ, by name.
@@ -98,7 +98,7 @@ class JaxTask(GymTask):
     @property
     def identity(self) -> dict[str, Any]:
         """What makes the environment what it is, as plain JSON values; an error where it is an object."""
-        if not isinstance(self.env_id, str):
+        if isinstance(self.env_id, _Maker):
             raise InvalidInputError(
                 f"{CALLER}: env is {shown(type(self.env_id.env).__name__)}, an object, must be an id to be stored: "
                 "gymnasium.register a function that returns pastmaster.tasks.JaxEnv(env, params)"
@@ -106,7 +106,7 @@ class JaxTask(GymTask):
         return super().identity
 
     @classmethod
-    def family(cls, env: Any, params: Any, *, names: Sequence[str] | None = None, **settings: Any) -> list[JaxTask]:
+    def variants(cls, env: Any, params: Any, *, names: Sequence[str] | None = None, **settings: Any) -> list[JaxTask]:
         """One environment with many parameters: a task for each.
 
         Parameters
@@ -128,10 +128,10 @@ class JaxTask(GymTask):
         Examples
         --------
         >>> from pastmaster import JaxTask
-        >>> [task.name for task in JaxTask.family("pastmaster/JaxCartPole-v0", {"length": [0.5, 0.7]})]
+        >>> [task.name for task in JaxTask.variants("pastmaster/JaxCartPole-v0", {"length": [0.5, 0.7]})]
         ['pastmaster/JaxCartPole-v0(length=0.5)', 'pastmaster/JaxCartPole-v0(length=0.7)']
         """
-        caller = f"{CALLER}.family"
+        caller = f"{CALLER}.variants"
         with called_as(caller):
             each = listed(params, f"{caller}: params") if type(params) in (list, tuple) else _unstacked(params, caller)
             called = [""] * len(each) if names is None else listed(names, f"{caller}: names")
