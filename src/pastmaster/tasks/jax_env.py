@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute
+from pastmaster.checks import attribute, whole
 from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, action_type, jax_of
 
 SEEDS = 2**32  # JAX takes this many
@@ -103,6 +103,8 @@ class JaxEnv(gym.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin the episode of a seed; without one, of a seed that is drawn."""
+        if seed is not None:
+            seed = whole("JaxEnv.reset", "seed", seed, at_least=0)
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31)) if seed is None else seed
         return self._lanes.reset([drawn])[0], {}
