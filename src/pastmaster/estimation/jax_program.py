@@ -5,7 +5,8 @@ product of matrices [tiles, width, in] x [tiles, in, out]. On a CPU such a produ
 else is in its tile and however many tiles there are, so a return depends on its episode alone.
 
 The chances of an episode are those of its seed: ``reset`` gets the key ``fold_in(key, 0)`` and step n = 1, 2, ... gets
-``fold_in(key, n)``. Environments and networks compute in float32, returns are summed in float64.
+``fold_in(key, n)``. Environments and networks compute in float32. Returns are sums of two float32 numbers, with the
+precision of about 36 bits: products of parts with 12 bits each are exact, and what an addition rounds off is kept.
 """
 
 from __future__ import annotations
@@ -21,11 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
-try:
-    from jax import enable_x64
-except ImportError:  # before 0.8
-    from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
-
 Array = npt.NDArray[Any]
 Tree = Any  # of arrays
 CPU_WIDTH, OTHER_WIDTH = 64, 256  # lanes of a tile
@@ -33,6 +29,7 @@ CPU_LANES, MOST_LANES = 2**11, 2**24  # of a batch, at most: on a CPU what its c
 SHARE = 0.5  # of the free memory that a batch may take
 UNKNOWN_MEMORY = 2**30  # bytes taken as free where the device does not say
 REWARD, OBSERVATION = 1, 2  # what was not finite
+FEWEST_WEIGHTS = 512  # discounts of steps, at least: their number is part of what is compiled
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": lambda x: jnp.where(x >= 0, x, 0.01 * x), "elu": jax.nn.elu,
@@ -87,42 +84,73 @@ def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers)
     """
 
     def play(
-        networks: Networks, params: Tree, policy: Any, task: Any, seed: Any, going: Any, gamma: Any, horizon: Any
-    ) -> Played:
-        with enable_x64(False):
-            own = jax.tree.map(lambda leaf: leaf[policy], networks)
-            settings = jax.tree.map(lambda leaf: leaf[task], params)
-            keys = _lanes(jax.random.PRNGKey)(seed)
-            observation, state = _lanes(reset)(_lanes(jax.random.fold_in, 0, None)(keys, 0), settings)
-        none = jnp.zeros(seed.shape, jnp.float64)
-        nothing = jnp.zeros(seed.shape, jnp.int32)
+        networks: Networks, params: Tree, policy: Any, task: Any, seed: Any, going: Any, weights: Any, horizon: Any
+    ) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[policy], networks)
+        settings = jax.tree.map(lambda leaf: leaf[task], params)
+        keys = _lanes(jax.random.PRNGKey)(seed)
+        observation, state = _lanes(reset)(_lanes(jax.random.fold_in, 0, None)(keys, 0), settings)
+        none, nothing = jnp.zeros(seed.shape, jnp.float32), jnp.zeros(seed.shape, jnp.int32)
 
         def goes_on(lanes: Any) -> Any:
             return (lanes[0] < horizon) & jnp.any(lanes[3])
 
         def one_step(lanes: Any) -> Any:
-            n, observation, state, going, weight, done = lanes
-            with enable_x64(False):
-                action = acted(observation, own, layers)
-                chances = _lanes(jax.random.fold_in, 0, None)(keys, n + 1)
-                observation, after, reward, over = _lanes(step)(chances, state, action, settings)
-                finite = jnp.isfinite(observation) if jnp.issubdtype(observation.dtype, jnp.inexact) else True
-                finite = jnp.all(jnp.reshape(finite, (*seed.shape, -1)), axis=-1) if finite is not True else finite
-                wrong = jnp.where(jnp.isfinite(reward), jnp.where(finite | over, 0, OBSERVATION), REWARD)
-                state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state)
-            reward = jnp.where(going, reward.astype(jnp.float64), 0.0)
-            done = Played(
-                done.total + weight * reward,
-                done.plain + reward,
-                done.steps + going,
-                jnp.where(going, wrong, done.wrong).astype(jnp.int32),
-            )
-            return n + 1, observation, state, going & ~over & (wrong == 0), weight * gamma, done
+            n, observation, state, going, total, plain, steps, wrong = lanes
+            action = acted(observation, own, layers)
+            chances = _lanes(jax.random.fold_in, 0, None)(keys, n + 1)
+            observation, after, reward, over = _lanes(step)(chances, state, action, settings)
+            state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state)
+            reward = reward.astype(jnp.float32)
+            now = jnp.where(jnp.isfinite(reward), jnp.where(_finite(observation) | over, 0, OBSERVATION), REWARD)
+            paid = jnp.where(going, reward, 0.0)
+            total, (high, low) = add_weighted(total, paid, weights[n]), add(plain, paid)
+            bad = going & (now == REWARD)
+            plain = jnp.where(bad, reward, high), jnp.where(bad, 0.0, low)  # the reward is told
+            wrong, steps = jnp.where(going, now, wrong).astype(jnp.int32), steps + going
+            return n + 1, observation, state, going & ~over & (now == 0), total, plain, steps, wrong
 
-        lanes = (jnp.int32(0), observation, state, going, jnp.float64(1.0), Played(none, none, nothing, nothing))
-        return lax.while_loop(goes_on, one_step, lanes)[-1]  # type: ignore[no-any-return]
+        lanes = (jnp.int32(0), observation, state, going, (none, none), (none, none), nothing, nothing)
+        return lax.while_loop(goes_on, one_step, lanes)[-4:]
 
     return jax.jit(play)
+
+
+def _finite(observation: Any) -> Any:
+    """Which lanes have an observation that is finite in all parts."""
+    if not jnp.issubdtype(observation.dtype, jnp.inexact):
+        return jnp.ones(observation.shape[:2], jnp.bool_)
+    return jnp.all(jnp.isfinite(observation).reshape(*observation.shape[:2], -1), axis=-1)
+
+
+def add(total: Any, x: Any) -> Any:
+    """A sum of two float32 numbers, high and low, plus x: what the addition rounds off goes into the low one."""
+    high, low = total
+    after = high + x
+    part = after - high
+    return after, low + ((high - (after - part)) + (x - part))
+
+
+def add_weighted(total: Any, x: Any, weight: Any) -> Any:
+    """A sum plus x times a weight that is given in three parts of 12 bits."""
+    first = lax.bitcast_convert_type(
+        lax.bitcast_convert_type(x, jnp.uint32) & jnp.uint32(0xFFFFF000), jnp.float32
+    )  # its first 12 bits
+    rest = x - first
+    for part in (first * weight[0], first * weight[1], rest * weight[0]):
+        total = add(total, part)
+    return total[0], total[1] + (first * weight[2] + rest * weight[1])
+
+
+def weights_of(gamma: float, horizon: int) -> Array:
+    """gamma^n in three float32 parts of 12 bits [n, 3], at least ``horizon`` of them: few sizes are compiled."""
+    size = max(FEWEST_WEIGHTS, 2 ** (horizon - 1).bit_length())
+    left = np.cumprod(np.append(1.0, np.full(size - 1, gamma)))
+    parts = np.zeros((size, 3), np.float32)
+    for k in range(3):
+        parts[:, k] = (left.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(np.float32)
+        left = left - parts[:, k]
+    return parts
 
 
 def _lanes(function: Callable[..., Any], *axes: int | None) -> Callable[..., Any]:
@@ -175,6 +203,7 @@ def played(
     width = CPU_WIDTH if jax.default_backend() == "cpu" else OTHER_WIDTH
     order, place, policy = _tiles(episodes.policy, width)
     most = max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width)
+    weights = weights_of(gamma, horizon)
     found = Played(*(np.zeros(len(place), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
     for first in range(0, len(policy), most):
         some = policy[first : first + most]
@@ -185,10 +214,9 @@ def played(
         task[lane], seed[lane], going[lane] = episodes.task[chosen], episodes.seed[chosen], True
         lanes = (part.reshape(size, width) for part in (task, seed, going))
         acting = np.append(some, np.zeros(size - len(some), np.int32))
-        with enable_x64(True):
-            outcome = play(networks, params, acting, *lanes, np.float64(gamma), np.int32(horizon))
-        for whole, part in zip(found, outcome, strict=True):
-            whole[chosen] = np.asarray(part).ravel()[lane]
+        total, plain, steps, wrong = play(networks, params, acting, *lanes, weights, np.int32(horizon))
+        for whole, parts in zip(found, (total, plain, [steps], [wrong]), strict=True):
+            whole[chosen] = sum(np.asarray(part).ravel()[lane].astype(whole.dtype) for part in parts)
     return found
 
 
