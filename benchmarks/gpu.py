@@ -58,9 +58,9 @@ def endless(key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, A
 
 
 @cache
-def program(each: Callable[..., Any]) -> Callable[..., Any]:
+def program(each: Callable[..., Any]) -> Any:
     """The compiled episodes of a step."""
-    return jp.program(POLE.reset, each, LAYERS)  # type: ignore[no-any-return]
+    return jp.program(POLE.reset, each, LAYERS)
 
 
 def variants(n: int, rng: np.random.Generator) -> Any:
@@ -96,7 +96,7 @@ class Bench:
         self.what = f"{n_tasks:,} variants x {n_policies:,} networks x {count} episodes x {horizon} steps"
         self.lane_bytes = jp.bytes_of_lane(POLE.reset, self.params, self.networks)
 
-    def run(self, play: Callable[..., Any], most_lanes: int | None = None) -> Any:
+    def run(self, play: Any, most_lanes: int | None = None) -> Any:
         return jp.played(
             play, self.networks, self.params, self.episodes, gamma=GAMMA, horizon=self.horizon,
             lane_bytes=self.lane_bytes, most_lanes=most_lanes,

@@ -154,6 +154,20 @@ def test_a_return_depends_on_its_episode_alone():
     assert len(set(keys.values())) > 5
 
 
+def test_putting_episodes_together_anew_changes_nothing(monkeypatch):
+    from pastmaster.estimation import jax_program as jp
+
+    tasks, networks = family(3, horizon=40), [network(seed, (4, 32, 32, 2)) for seed in range(4)]
+    runs = all_runs(3, 4, first=0, count=30)
+    assert jp._stops(200, 1) == [32, 64, 128, 200]
+    assert jp._stops(200, 2**40) == [200]
+    assert (jp._stops(32, 1), jp._stops(1, 1)) == ([32], [1])
+    monkeypatch.setattr(jp, "FIRST_STOP", 3)
+    often = play_runs(tasks, networks, [1, 2, 3], runs)
+    monkeypatch.setattr(jp, "_stops", lambda horizon, size: [horizon])
+    np.testing.assert_array_equal(often, play_runs(tasks, networks, [1, 2, 3], runs))
+
+
 def test_unlike_tasks_and_networks_are_put_together_by_kind():
     tasks = [JaxTask(POLE, {"length": 0.5}, gamma=gamma, horizon=horizon) for gamma, horizon in ((0.9, 9), (0.5, 5))]
     networks = [network(0), network(1, (4, 2)), network(2)]

@@ -12,7 +12,7 @@ precision of about 36 bits: products of parts with 12 bits each are exact, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ CPU_LANES, MOST_LANES = 2**11, 2**24  # of a batch, at most: on a CPU what its c
 SHARE = 0.5  # of the free memory that a batch may take
 UNKNOWN_MEMORY = 2**30  # bytes taken as free where the device does not say
 REWARD, OBSERVATION = 1, 2  # what was not finite
+FIRST_STOP, LARGEST_KEPT = 32, 2**28  # steps; bytes of episodes that wait to be put together anew
 FEWEST_WEIGHTS = 512  # discounts of steps, at least: their number is part of what is compiled
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -76,44 +77,80 @@ class Played(NamedTuple):
     wrong: Array
 
 
-def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers) -> Callable[..., Any]:
-    """The compiled episodes of one environment and one shape of networks; ``played`` calls it.
+class Lanes(NamedTuple):
+    """Episodes under way [tiles, width, ...]; sums are pairs, high and low."""
+
+    observation: Any
+    state: Tree
+    going: Any
+    total: tuple[Any, Any]
+    plain: tuple[Any, Any]
+    steps: Any
+    wrong: Any
+
+
+class Program(NamedTuple):
+    """The compiled episodes of one environment and one shape of networks: how they begin, and how they go on."""
+
+    begin: Callable[..., Any]
+    advance: Callable[..., Any]
+
+
+def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers) -> Program:
+    """The program of an environment and a shape of networks; ``played`` runs it.
 
     ``reset(key, params)`` gives an observation and a state, ``step(key, state, action, params)`` these, a reward and
     whether the episode is over.
     """
 
-    def play(
-        networks: Networks, params: Tree, policy: Any, task: Any, seed: Any, going: Any, weights: Any, horizon: Any
-    ) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[policy], networks)
+    def begin(params: Tree, task: Any, seed: Any, going: Any) -> Lanes:
         settings = jax.tree.map(lambda leaf: leaf[task], params)
         keys = _lanes(jax.random.PRNGKey)(seed)
         observation, state = _lanes(reset)(_lanes(jax.random.fold_in, 0, None)(keys, 0), settings)
         none, nothing = jnp.zeros(seed.shape, jnp.float32), jnp.zeros(seed.shape, jnp.int32)
+        return Lanes(observation, state, going, (none, none), (none, none), nothing, nothing)
 
-        def goes_on(lanes: Any) -> Any:
-            return (lanes[0] < horizon) & jnp.any(lanes[3])
+    def advance(
+        networks: Networks,
+        params: Tree,
+        policy: Any,
+        task: Any,
+        seed: Any,
+        weights: Any,
+        n: Any,
+        until: Any,
+        lanes: Lanes,
+    ) -> Lanes:
+        own = jax.tree.map(lambda leaf: leaf[policy], networks)
+        settings = jax.tree.map(lambda leaf: leaf[task], params)
+        keys = _lanes(jax.random.PRNGKey)(seed)
 
-        def one_step(lanes: Any) -> Any:
-            n, observation, state, going, total, plain, steps, wrong = lanes
-            action = acted(observation, own, layers)
+        def one_step(now: tuple[Any, Lanes]) -> tuple[Any, Lanes]:
+            n, lanes = now
+            action = acted(lanes.observation, own, layers)
             chances = _lanes(jax.random.fold_in, 0, None)(keys, n + 1)
-            observation, after, reward, over = _lanes(step)(chances, state, action, settings)
-            state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state)
-            reward = reward.astype(jnp.float32)
-            now = jnp.where(jnp.isfinite(reward), jnp.where(_finite(observation) | over, 0, OBSERVATION), REWARD)
-            paid = jnp.where(going, reward, 0.0)
-            total, (high, low) = add_weighted(total, paid, weights[n]), add(plain, paid)
-            bad = going & (now == REWARD)
-            plain = jnp.where(bad, reward, high), jnp.where(bad, 0.0, low)  # the reward is told
-            wrong, steps = jnp.where(going, now, wrong).astype(jnp.int32), steps + going
-            return n + 1, observation, state, going & ~over & (now == 0), total, plain, steps, wrong
+            observation, state, reward, over = _lanes(step)(chances, lanes.state, action, settings)
+            state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, lanes.state)
+            return n + 1, _summed(lanes, observation, state, reward.astype(jnp.float32), over, weights[n])
 
-        lanes = (jnp.int32(0), observation, state, going, (none, none), (none, none), nothing, nothing)
-        return lax.while_loop(goes_on, one_step, lanes)[-4:]
+        def goes_on(now: tuple[Any, Lanes]) -> Any:
+            return (now[0] < until) & jnp.any(now[1].going)
 
-    return jax.jit(play)
+        return lax.while_loop(goes_on, one_step, (n, lanes))[1]
+
+    return Program(jax.jit(begin), jax.jit(advance))
+
+
+def _summed(lanes: Lanes, observation: Any, state: Tree, reward: Any, over: Any, weight: Any) -> Lanes:
+    """Lanes after a step; those that were over before it keep their sums."""
+    going = lanes.going
+    now = jnp.where(jnp.isfinite(reward), jnp.where(_finite(observation) | over, 0, OBSERVATION), REWARD)
+    paid, bad = jnp.where(going, reward, 0.0), going & (now == REWARD)
+    high, low = add(lanes.plain, paid)
+    plain = jnp.where(bad, reward, high), jnp.where(bad, 0.0, low)  # the reward is told
+    wrong = jnp.where(going, now, lanes.wrong).astype(jnp.int32)
+    total = add_weighted(lanes.total, paid, weight)
+    return Lanes(observation, state, going & ~over & (now == 0), total, plain, lanes.steps + going, wrong)
 
 
 def _finite(observation: Any) -> Any:
@@ -193,45 +230,97 @@ def _affine(x: Any, weights: Any, biases: Any) -> Any:
 
 
 def played(
-    play: Callable[..., Any], networks: Networks, params: Tree, episodes: Episodes, *, gamma: float, horizon: int,
+    run: Program, networks: Networks, params: Tree, episodes: Episodes, *, gamma: float, horizon: int,
     lane_bytes: int, most_lanes: int | None = None,
 ) -> Played:  # fmt: skip
     """Play all episodes, in batches that fit the memory; ``lane_bytes`` is what a lane takes.
 
-    ``params`` has the parameters of all tasks, stacked [N, ...]. ``most_lanes`` limits a batch further.
+    ``params`` has the parameters of all tasks, stacked [N, ...]. ``most_lanes`` limits a batch further. On a CPU those
+    that still go on after 32, 64, 128, ... steps are put together anew, so that few lanes are idle.
     """
     width = CPU_WIDTH if jax.default_backend() == "cpu" else OTHER_WIDTH
-    order, place, policy = _tiles(episodes.policy, width)
-    most = max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width)
-    weights = weights_of(gamma, horizon)
-    found = Played(*(np.zeros(len(place), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
-    for first in range(0, len(policy), most):
-        some = policy[first : first + most]
-        size = round_size(len(some), most)
-        begin, end = np.searchsorted(place, [first * width, (first + len(some)) * width]).tolist()
-        lane, chosen = place[begin:end] - first * width, slice(begin, end) if order is None else order[begin:end]
-        task, seed, going = (np.zeros(size * width, kind) for kind in (np.int32, np.uint32, np.bool_))
-        task[lane], seed[lane], going[lane] = episodes.task[chosen], episodes.seed[chosen], True
-        lanes = (part.reshape(size, width) for part in (task, seed, going))
-        acting = np.append(some, np.zeros(size - len(some), np.int32))
-        total, plain, steps, wrong = play(networks, params, acting, *lanes, weights, np.int32(horizon))
-        for whole, parts in zip(found, (total, plain, [steps], [wrong]), strict=True):
-            whole[chosen] = sum(np.asarray(part).ravel()[lane].astype(whole.dtype) for part in parts)
+    most, weights = (
+        max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width),
+        weights_of(gamma, horizon),
+    )
+    found = Played(*(np.zeros(len(episodes.seed), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
+    numbers, left = _by_policy(episodes)
+    kept, n = None, 0
+    for until in _stops(horizon, lane_bytes * len(numbers)):
+        going: list[tuple[Array, Lanes]] = []
+        for batch in _batches(left.policy, width, most):
+            task, seed = batch.filled(left.task.astype(np.int32)), batch.filled(left.seed.astype(np.uint32))
+            if kept is None:
+                lanes = run.begin(params, task, seed, batch.filled(np.ones(len(left.seed), np.bool_)))
+            else:
+                lanes = jax.tree.map(batch.filled, kept)
+            lanes = run.advance(
+                networks, params, batch.acting, task, seed, weights, np.int32(n), np.int32(until), lanes
+            )
+            sums = (lanes.total, lanes.plain, [lanes.steps], [lanes.wrong])
+            for whole, parts in zip(found, sums, strict=True):
+                whole[numbers[batch.chosen]] = sum(batch.taken(part).astype(whole.dtype) for part in parts)
+            if until < horizon:
+                alive = np.flatnonzero(batch.taken(lanes.going))
+                going.append(
+                    (alive + batch.chosen.start, jax.tree.map(lambda leaf, a=alive, b=batch: b.taken(leaf)[a], lanes))
+                )
+        if not any(len(some) for some, _ in going):
+            break
+        some = np.concatenate([some for some, _ in going])
+        kept = jax.tree.map(lambda *parts: np.concatenate(parts), *(lanes for _, lanes in going))
+        numbers, left, n = numbers[some], Episodes(*(part[some] for part in left)), until
     return found
 
 
-def _tiles(policy: Array, width: int) -> tuple[Array | None, Array, Array]:
-    """How episodes are put into tiles of one policy each: their order (None: as they are), lanes, and whose tiles.
+def _by_policy(episodes: Episodes) -> tuple[Array, Episodes]:
+    """Episodes in the order of their policies, and which they are."""
+    policy = episodes.policy
+    if bool((policy[1:] >= policy[:-1]).all()):
+        return np.arange(len(policy)), episodes
+    order = np.argsort(policy, kind="stable")
+    return order, Episodes(*(part[order] for part in episodes))
 
-    Of the episodes in that order, the lanes ascend; a policy's last tile may have lanes without an episode.
-    """
-    sorted_already = bool((policy[1:] >= policy[:-1]).all())
+
+def _stops(horizon: int, size: int) -> list[int]:
+    """The steps after which episodes are put together anew; ``size`` is what all of them take."""
+    if jax.default_backend() != "cpu" or size > LARGEST_KEPT:
+        return [horizon]
+    return [*(FIRST_STOP * 2**k for k in range(horizon.bit_length()) if FIRST_STOP * 2**k < horizon), horizon]
+
+
+class _Batch(NamedTuple):
+    """Some episodes, next to each other, and the lanes they have; ``acting`` is the policy of each tile."""
+
+    chosen: slice
+    lane: Array
+    acting: Array
+    width: int
+
+    def filled(self, values: Array) -> Array:
+        """Values of all episodes as tiles of these [tiles, width, ...], 0 in lanes without an episode."""
+        tiles = np.zeros((len(self.acting) * self.width, *values.shape[1:]), values.dtype)
+        tiles[self.lane] = values[self.chosen]
+        return tiles.reshape(len(self.acting), self.width, *values.shape[1:])
+
+    def taken(self, tiles: Any) -> Array:
+        """The values of these episodes from tiles."""
+        array = np.asarray(tiles)
+        values: Array = array.reshape(-1, *array.shape[2:])[self.lane]
+        return values
+
+
+def _batches(policy: Array, width: int, most: int) -> Iterator[_Batch]:
+    """Episodes, ordered by policy, in batches of at most ``most`` tiles; a tile has one policy."""
     counts = np.bincount(policy)
     needed = -(-counts // width)
     shift = (np.cumsum(needed) - needed) * width - (np.cumsum(counts) - counts)  # of each policy
-    place = np.arange(len(policy)) + np.repeat(shift, counts)
-    order = None if sorted_already else np.argsort(policy, kind="stable")
-    return order, place, np.repeat(np.arange(len(counts), dtype=np.int32), needed)
+    place, acting = np.arange(len(policy)) + np.repeat(shift, counts), np.repeat(np.arange(len(counts)), needed)
+    for first in range(0, len(acting), most):
+        some = acting[first : first + most].astype(np.int32)
+        begin, end = np.searchsorted(place, [first * width, (first + len(some)) * width]).tolist()
+        idle = np.zeros(round_size(len(some), most) - len(some), np.int32)
+        yield _Batch(slice(begin, end), place[begin:end] - first * width, np.append(some, idle), width)
 
 
 def round_size(n: int, most: int) -> int:
