@@ -69,8 +69,8 @@ def test_kernels_need_only_the_decorator():
 
 
 HEAVY = (
-    "alembic", "cloudpickle", "dask", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime", "pandas", "plotly",
-    "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3", "torch",
+    "alembic", "cloudpickle", "dask", "jax", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime", "pandas",
+    "plotly", "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3", "torch",
 )  # fmt: skip
 """Packages that take long to import: they are loaded by what uses them."""
 
@@ -84,7 +84,7 @@ def test_importing_loads_nothing_heavy_and_registers_the_environments(module):
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    names = ["CartPole", "ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
+    names = ["CartPole", "ColouredGrid", "JaxCartPole", "Surveillance", "Tabular", "WindyCorridor"]
     assert done.stdout.strip() == str([f"pastmaster/{name}-v0" for name in names])
 
 

@@ -76,7 +76,12 @@ if TYPE_CHECKING:
         transfer as transfer,
     )
     from pastmaster.solving import Solution as Solution, solve as solve
-    from pastmaster.tasks import GymTask as GymTask, TabularEnv as TabularEnv, TabularMDP as TabularMDP
+    from pastmaster.tasks import (
+        GymTask as GymTask,
+        JaxTask as JaxTask,
+        TabularEnv as TabularEnv,
+        TabularMDP as TabularMDP,
+    )
     from pastmaster.values import (
         Bounds as Bounds,
         cross_values as cross_values,
@@ -103,7 +108,7 @@ _PLACES = {
     "LatentUCB PolicyAdvice ProbabilisticPolicyReuse QLearning RegretBalancing RegretGuarantee SB3Learning TransferRun "
     "TsallisINF decay plot_curves transfer",
     "solving": "Solution solve",
-    "tasks": "GymTask TabularEnv TabularMDP",
+    "tasks": "GymTask JaxTask TabularEnv TabularMDP",
     "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}

@@ -24,7 +24,7 @@ from made_up import write_scenario
 from onnx_models import mlp
 
 import pastmaster as pm
-from pastmaster import domains, estimation, policies, testing
+from pastmaster import domains, estimation, policies, tasks, testing
 from pastmaster.clustering import Question, mhav
 from pastmaster.continual import JsonLines, Progress, TensorBoard
 from pastmaster.reuse import QLearner
@@ -35,6 +35,7 @@ ROOMS = (
 )  # fmt: skip
 MODULES = ("clustering.mhav", *(f"domains.{name}" for name in domains.__all__))
 ONNX = importlib.util.find_spec("onnxruntime") is not None
+JAX = importlib.util.find_spec("jax") is not None
 ONNX_SETTINGS = {
     "observations": {"": [[4], "float32", 0]}, "inputs": {"": "obs"}, "output": "out", "state": {}, "layout": None,
     "actions": {
@@ -58,6 +59,7 @@ EXEMPT = {
         "policies.OnnxPolicy.misfit policies.OnnxPolicy.try_out "
         "Bounds.joined Chain.rungs Clustering.of_columns clustering.Question.check clustering.Question.check_asked "
         "clustering.Question.counts clustering.Question.size_cost GymTask.environment GymTask.vector_environment "
+        "JaxTask.environment JaxTask.vector_environment JaxTask.watch "
         "repository.ClusteringRecord.arrays repository.ClusteringRecord.cells repository.ClusteringRecord.read "
         "repository.ClusteringRecord.kept_policies repository.Stream.commit repository.Stream.cluster "
         "repository.Stream.keep "
@@ -74,7 +76,8 @@ EXEMPT = {
     "environments for gymnasium.make, which calls them": (
         "domains.cart_pole.CartPoleEnv domains.cart_pole.CartPoleVectorEnv domains.cart_pole.CartPoleVectorEnv.reset "
         "domains.cart_pole.CartPoleVectorEnv.step domains.coloured_grid.ColouredGridEnv "
-        "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv"
+        "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv "
+        "domains.cart_pole.jax_environment tasks.JaxEnv.step"
     ),
     "pictures of these": (
         "domains.coloured_grid.ColouredGridPicture domains.coloured_grid.ColouredGridPicture.ansi "
@@ -160,6 +163,8 @@ class World:
         self.distance = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 8.0], [9.0, 8.0, 0.0]])
         self.cart = pm.GymTask("pastmaster/CartPole-v0", {"length": 0.7}, gamma=0.9, horizon=3)
         self.chance = pm.GymTask(Dice, gamma=0.9, horizon=3, reward_range=(0.0, 1.0), time_limit=None)
+        if JAX:
+            self.pole = importlib.import_module("pastmaster.domains.jax_cart_pole").CartPole()
         self.clustering = pm.Clustering.from_labels(self.distance, [0, 0, 1], episodes=100, span=1.0)
         self.run = pm.transfer(self.mdp, [[0, 0, 0], [1, 0, 1]], episodes=6, trials=2, rng=0)
         self.estimate = pm.estimate_cross_values(
@@ -499,6 +504,38 @@ def _of_tasks() -> Iterator[tuple[str, Recipe]]:
         ),
     )
     yield "GymTask.watch", Recipe(lambda: world().cart.watch())
+    if not JAX:
+        return
+    yield (
+        "JaxTask",
+        Recipe(
+            lambda **arguments: pm.JaxTask(**arguments)().reset(seed=0),
+            lambda: {
+                "env": "pastmaster/JaxCartPole-v0", "params": {"length": 0.7}, "gamma": 0.9, "horizon": 5, "name": "a",
+                "reward_range": (0.0, 1.0), "time_limit": 5.0,
+            },
+            weight=0.5,
+        ),
+    )  # fmt: skip
+    yield (
+        "JaxTask.variants",
+        Recipe(
+            pm.JaxTask.variants,
+            lambda: {
+                "env": world().pole, "params": {"length": [0.5, 0.7]}, "gamma": 0.9, "horizon": 5, "names": ["a", "b"],
+            },
+            weight=0.5,
+        ),
+    )  # fmt: skip
+    yield (
+        "tasks.JaxEnv",
+        Recipe(
+            lambda **arguments: tasks.JaxEnv(**arguments).reset(seed=0),
+            lambda: {"env": world().pole, "params": {"length": 0.7}},
+            weight=0.5,
+        ),
+    )
+    yield "tasks.JaxEnv.reset", Recipe(lambda **how: tasks.JaxEnv(world().pole).reset(**how), lambda: {"seed": 0})
 
 
 def _stepped(**arguments: Any) -> Any:
