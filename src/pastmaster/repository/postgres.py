@@ -21,6 +21,8 @@ from pastmaster.repository import location
 from pastmaster.repository.watch import Watch
 from pastmaster.shield import Shield
 
+WRITERS = 7245311
+"""The turn of everybody who writes to the repository's own tables: the number of an advisory lock."""
 CONNECT_SECONDS = 10
 FIRST_SECONDS = 30  # for a new connection
 IDLE_SECONDS = 120  # after which the server gives up a writer that has vanished
@@ -95,14 +97,14 @@ class Server:
             raise found
         return found
 
-    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
-        """Begin a transaction: a reader's sees one state, a writer's is the only one."""
-        connection.execution_options(isolation_level="READ COMMITTED" if writes else "REPEATABLE READ")
+    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
+        """Begin a transaction: a reader's sees one state, a writer's is the only one with its turn."""
+        connection.execution_options(isolation_level="REPEATABLE READ" if turn is None else "READ COMMITTED")
         connection.begin()
-        if writes:
-            shield.run(self._take_turn, connection)
+        if turn is not None:
+            shield.run(self._take_turn, connection, turn)
 
-    def _take_turn(self, connection: sa.Connection) -> None:
+    def _take_turn(self, connection: sa.Connection, turn: int) -> None:
         """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
         for setting in (
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
@@ -110,7 +112,7 @@ class Server:
             "synchronous_commit = on",
         ):
             connection.exec_driver_sql(f"SET LOCAL {setting}")
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7245311)")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({turn})")
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Commit: what was written is on the disk when this returns."""

@@ -128,13 +128,13 @@ class File:
             )
         return answers[0]
 
-    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
         """Begin a transaction, when there is no other writer; a reader sees the last state there was before."""
         connection.begin()
 
         def lock() -> None:
             try:
-                if writes:  # takes its lock at once: it cannot fail half-way because another was first
+                if turn is not None:  # takes its lock at once: it cannot fail half-way because another was first
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 else:
                     connection.exec_driver_sql("BEGIN")
