@@ -36,7 +36,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Decide over HTTP which policy runs each episode.
 
-    An answer is on the disk before it is sent: killed at any moment and started again, the service goes on where it was.
+    An answer is on the disk before it is sent: killed at any moment and started again, it goes on where it was.
     Several processes may serve one PostgreSQL database. The log is JSON, on standard error.
 
     \b

@@ -136,7 +136,10 @@ class Database:
         return isinstance(server, Server) and self._once(turn, lambda c: server.has_receipt(c, receipt))
 
     def _once(self, turn: int | None, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
-        """One transaction, a writer's if it has a ``turn``. Ctrl-C strikes while the work is done and while we wait, and nowhere else."""
+        """One transaction, a writer's if it has a ``turn``.
+
+        Ctrl-C strikes while the work is done and while we wait, and nowhere else.
+        """
         backend, turns, writes = self.backend, self._own_turns(), turn is not None
         with Shield() as shield:
             if not shield.wait_for(lambda: _take(turns), location.BUSY_SECONDS):

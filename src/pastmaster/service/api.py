@@ -71,7 +71,7 @@ class Service:
         if now - self._latest[0] >= LIVE_SECONDS:
             self._latest = now, self._latest[1]
             try:
-                body = {"tasks": await self.states()}
+                body: dict[str, Any] = {"tasks": await self.states()}
             except PastmasterError as error:
                 body = {"error": str(error)}
             self._latest = now, f"data: {json.dumps(body)}\n\n".encode()

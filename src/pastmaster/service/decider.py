@@ -1,7 +1,7 @@
 """One task's decisions: its selector, in step with the events in the database.
 
-``ask``, ``tell``, ``cancel`` and ``expire`` do what the library's selector does, one event each. The events that are not
-written yet are kept here until they are. A state and the rows after it give the same selector again, bit for bit: the
+``ask`` and ``close`` do what the library's selector does, one event each. The events that are not written yet are kept
+here until they are. A state and the rows after it give the same selector again, bit for bit: the
 events are done again in their order, and each ask must choose the arm that was stored.
 """
 
@@ -61,8 +61,8 @@ class Decider:
         episode = self.selector.ask()
         self.events += 1
         row = {
-            "task_id": self.id, "number": episode.number, "arm": episode.arm, "deadline": deadline, "asked": self.events,
-            "closed": None, "outcome": OPEN, "value": None, "key": key,
+            "task_id": self.id, "number": episode.number, "arm": episode.arm, "deadline": deadline,
+            "asked": self.events, "closed": None, "outcome": OPEN, "value": None, "key": key,
         }  # fmt: skip
         self.asked[episode.number] = row
         self.touched.add(episode.number)

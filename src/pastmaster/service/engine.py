@@ -29,6 +29,7 @@ from pastmaster.service.operations import Expire, Known, Operation, Refused, Wan
 from pastmaster.service.schema import prepare, tasks
 
 MOST_AT_ONCE = 1000  # operations in one transaction
+PATIENCE = 0.25  # of a transaction's time, that it waits for those who were just answered
 Answer = Any
 
 
@@ -67,6 +68,7 @@ class Engine:
         self.failure: str | None = None  # of the last transaction
         self._sweep_every, self._clock, self._committed = sweep, clock, committed
         self._turn = secrets.randbits(62)
+        self._transaction, self._last = 0.0, 0  # seconds of one, on average; operations in the last
         self._deciders: dict[int, Decider] = {}
         self._times: dict[int, tuple[float, float]] = {}  # of each task: its time, and ours, when it was last looked at
         self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
@@ -102,24 +104,32 @@ class Engine:
         """The thread: gather, do, answer."""
         swept, ended = self._clock(), False
         while not ended:
-            batch: list[Waiting] = []
-            try:
-                found = self._queue.get(timeout=self._sweep_every)
-                while True:
-                    if found is None:
-                        ended = True
-                        break
-                    batch.append(found)
-                    if len(batch) == MOST_AT_ONCE:
-                        break
-                    found = self._queue.get_nowait()
-            except Empty:
-                pass
+            batch, ended = self._gather()
             if batch:
                 self._deliver(batch, self._answers([waiting.operation for waiting in batch]))
             if self._clock() - swept >= self._sweep_every:
                 swept = self._clock()
                 self.sweep()
+
+    def _gather(self) -> tuple[list[Waiting], bool]:
+        """What has come in, and whether it was the last.
+
+        Those who were just answered ask again at once. So where others wait already, it waits a little for them: a part
+        of what a transaction takes, in which all of them then go together.
+        """
+        batch: list[Waiting] = []
+        seconds, until = self._sweep_every, 0.0
+        while len(batch) < MOST_AT_ONCE:
+            try:
+                found = self._queue.get(timeout=seconds)
+            except Empty:
+                break
+            if found is None:
+                return batch, True
+            batch.append(found)
+            until = until or time.perf_counter() + PATIENCE * self._transaction
+            seconds = max(0.0, until - time.perf_counter()) if len(batch) < self._last else 0.0
+        return batch, False
 
     def sweep(self) -> None:
         """Let the episodes expire whose lease is over."""
@@ -158,28 +168,32 @@ class Engine:
             if decider.changed:
                 decider.written()
         if writes:
-            self._committed(len(operations), time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._transaction += (seconds - self._transaction) / 8.0
+            self._last = len(operations)
+            self._committed(len(operations), seconds)
         return answers
 
     def _work(self, connection: sa.Connection, operations: Sequence[Operation], writes: bool) -> list[Answer]:
         """The work of a transaction; it may be done again if a server went away meanwhile."""
         rows = store.task_rows(connection, (operation.task for operation in operations), locked=writes)
-        deciders, known = {}, {}
+        deciders: dict[str, Decider | Refused] = {}
+        known: dict[str, Known] = {}
         for name, row in rows.items():
             try:
-                deciders[name] = self._current(connection, row)
+                decider = self._current(connection, row)
             except DamagedError as error:
                 deciders[name] = Refused(500, "damaged", f"serve: {error}")
                 continue
-            deciders[name].dirty = writes
-            known[name] = self._read(connection, deciders[name], row, operations)
+            deciders[name], decider.dirty = decider, writes
+            known[name] = self._read(connection, decider, row, operations)
         answers = [_answer(deciders.get(o.task), known.get(o.task), o, connection) for o in operations]
-        for name, decider in deciders.items():
-            if isinstance(decider, Decider):
-                if decider.changed:
-                    store.write(connection, decider, known[name].now)
+        for name, changed in deciders.items():
+            if isinstance(changed, Decider):
+                if changed.changed:
+                    store.write(connection, changed, known[name].now)
                 else:
-                    decider.dirty = False
+                    changed.dirty = False
         return answers
 
     def _read(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:

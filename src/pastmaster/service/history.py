@@ -44,7 +44,7 @@ class History:
     def intervals(self, bounds: Bounds) -> FloatArray:
         """Lower end, mean and upper end of each arm's expected return [3, n_arms]; nan where it has none.
 
-        With a chance of 95% all of them hold at all times, if the expectation of a return does not depend on the others.
+        With a chance of 95% all of them hold at all times, if the expectation of a return does not depend on others.
         """
         n_arms, level = self.sums.shape[1], np.log(2.0 * self.sums.shape[1] / LEVEL)
         found = np.full((3, n_arms), np.nan)

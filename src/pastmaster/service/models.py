@@ -15,8 +15,8 @@ Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 
 
-def _with(example: Any, **more: Any) -> ConfigDict:
-    return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]}, **more)
+def _with(example: Any) -> ConfigDict:
+    return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]})
 
 
 class AskBody(BaseModel):
@@ -25,11 +25,11 @@ class AskBody(BaseModel):
     model_config = _with({"key": "visitor-8812"})
     count: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = 1
     key: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,100}$")] | None = Field(
-        None,
+        default=None,
         description="The same key again gets the same episodes: send one, and a lost answer can be asked for again.",
     )
     lease: Annotated[float, Field(ge=0.001, le=LONGEST_LEASE, allow_inf_nan=False)] | None = Field(
-        None, description="Seconds until it is forgotten, if not the task's."
+        default=None, description="Seconds until it is forgotten, if not the task's."
     )
 
 

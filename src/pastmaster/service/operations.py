@@ -1,7 +1,7 @@
 """What can be asked of a task, one class each: what is read first, and what is done, in the order of the calls.
 
-An operation is answered with plain JSON values, or with a ``Refused``: then nothing was changed by it. A batch of returns
-is answered item by item.
+An operation is answered with plain JSON values, or with a ``Refused``: then nothing was changed by it. A batch of
+returns is answered item by item.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from pastmaster.service.operations import Known, Operation
 
 MOST_LISTED = 20  # open episodes that are named
 FORGOTTEN = (
-    "{count} episodes were cancelled or expired. The bounds are about the episodes told, and hold if whether an episode "
-    "is told depends neither on its arm nor on its return. Where it may, declare expired_return: an episode that is never "
-    "told then counts as that return."
+    "{count} episodes were cancelled or expired. The bounds are about the episodes told, and hold if whether an "
+    "episode is told depends neither on its arm nor on its return. Where it may, declare expired_return: an episode "
+    "that is never told then counts as that return."
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -161,10 +161,11 @@ def _selector(
     chosen = name or ("informed" if ids and len(repository) else str(RECOMMENDED["selector"]))
     if chosen not in SERVED:
         raise InvalidInputError(f"{CALLER}: selector is {shown(name)}, must be one of {', '.join(SERVED)}")
-    kind, known = SERVED[chosen], {}
-    if kind.informed:
+    kind: Callable[..., Selector] = SERVED[chosen]
+    known = {}
+    if SERVED[chosen].informed:
         if not ids:
             raise InvalidInputError(f"{CALLER}: selector is 'informed', must have stored policies as sources")
         known["experience"] = repository.experience(ids)
     limits = repository.return_bounds() if bounds is None else checked_bounds(CALLER, bounds)
-    return kind(n_sources, episodes, bounds=limits, clip=flag(CALLER, "clip", clip), rng=seed, **known)  # type: ignore[call-arg]
+    return kind(n_sources, episodes, bounds=limits, clip=flag(CALLER, "clip", clip), rng=seed, **known)
