@@ -23,7 +23,7 @@ from pastmaster.service.metrics import Metrics
 from pastmaster.service.operations import Ask, Cancel, Look, Operation, Refused, Tell, TellMany
 from pastmaster.service.policies import policy_file
 from pastmaster.service.state import Describe
-from pastmaster.service.tasks import LONGEST_NAME, make_task, remove_task
+from pastmaster.service.tasks import checked_name, make_task, remove_task
 from pastmaster.service.tokens import Keys
 from pastmaster.texts import printable
 
@@ -135,6 +135,14 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(RepositoryError, unavailable)
 
 
+def _check_name(name: str) -> None:
+    """Refuse a name that no task can have: a database may take offence at it."""
+    try:
+        checked_name(name, "task")
+    except InvalidInputError:
+        raise Refused(404, "no_task", "serve: there is no such task") from None
+
+
 def _error(status: int, code: str, message: str) -> Response:
     return answer({"error": {"code": code, "message": message}}, status)
 
@@ -143,8 +151,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
     """Ask, tell, cancel."""
 
     async def done(operation: Operation) -> Response:
-        if not 0 < len(operation.task) <= LONGEST_NAME or "\0" in operation.task:
-            raise Refused(404, "no_task", "serve: there is no such task")
+        _check_name(operation.task)
         return answer(await service.engine.do(operation))
 
     @app.post("/v1/tasks/{task}/episodes", response_model=models.AskAnswer, responses=ERRORS, tags=["decide"])
@@ -201,8 +208,7 @@ def _add_tasks(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/tasks/{task}", responses=ERRORS, tags=["admin"])
     async def remove(task: TaskName) -> Response:
         """Remove a task with all its episodes."""
-        if "\0" in task:
-            raise Refused(404, "no_task", "serve: there is no such task")
+        _check_name(task)
         await asyncio.to_thread(remove_task, service.repository, task)
         return answer({"removed": task})
 
