@@ -53,7 +53,7 @@ class Service:
         self.repository, self.metrics = repository, Metrics()
         self.engine = Engine(repository.database, sweep=sweep, committed=self.metrics.commit)
         self.keys, self.rates = Keys(repository.database), Rates(rate)
-        self.watchers = 0
+        self.watchers, self.stopping = 0, False
         self._latest: tuple[float, bytes] = (-1e9, b"")
 
     def close(self) -> None:
@@ -252,7 +252,7 @@ def _add_rest(app: FastAPI, service: Service) -> None:
         async def events() -> AsyncIterator[bytes]:
             service.watchers += 1
             try:
-                while not await request.is_disconnected():
+                while not service.stopping and not await request.is_disconnected():
                     yield await service.live()
                     await asyncio.sleep(LIVE_SECONDS)
             finally:

@@ -30,7 +30,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN_PATHS = ("/healthz", "/", "/page.js", "/page.css")
 """What needs no token: it tells nothing of tasks."""
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [
