@@ -66,8 +66,8 @@ class Api:
         self.app, self.loop = make_app(self.service), Loop()
 
     def __call__(
-        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None, headers: dict[str, str] | None = None,
-        client: str = "127.0.0.1",
+        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None,
+        headers: dict[str, str] | None = None, client: str = "127.0.0.1",
     ) -> tuple[int, Any]:  # fmt: skip
         sent = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
         given = {"host": "localhost:8000", "content-type": "application/json", "content-length": str(len(sent))}
@@ -82,8 +82,8 @@ class Api:
 
         path, _, query = path.partition("?")
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "replace"), "root_path": "",
-            "scheme": "http", "query_string": query.encode(), "http_version": "1.1", "server": ("127.0.0.1", 8000),
+            "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "replace"),
+            "root_path": "", "scheme": "http", "query_string": query.encode(), "http_version": "1.1", "server": ("127.0.0.1", 8000),
             "client": (client, 1), "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in given.items()],
             "asgi": {"version": "3.0"},
         }  # fmt: skip
@@ -158,7 +158,16 @@ class Served:
     def start(self) -> float:
         """Start it; returns the seconds until it answered."""
         began = time.monotonic()
-        command = [sys.executable, "-m", "pastmaster", "serve", str(self.place), "--port", str(self.port), *self.options]
+        command = [
+            sys.executable,
+            "-m",
+            "pastmaster",
+            "serve",
+            str(self.place),
+            "--port",
+            str(self.port),
+            *self.options,
+        ]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"PYTHONWARNINGS": "error"})
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() - began > PATIENCE:

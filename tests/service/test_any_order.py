@@ -1,4 +1,4 @@
-"""Any order of asks, tells, repeats, cancels, expiries and restarts leaves the state of a model: the library's selector."""
+"""Any order of asks, tells, repeats, cancels, expiries and restarts leaves the state of a model, the library's."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ class Visitors(RuleBasedStateMachine):
         self.clock.now += seconds
         self.now += seconds
         self.call.service.engine.sweep()
-        late = [n for n, (outcome, _) in enumerate(self.outcomes) if outcome == "open" and self.deadlines[n] <= self.now]
+        late = [
+            n for n, (outcome, _) in enumerate(self.outcomes) if outcome == "open" and self.deadlines[n] <= self.now
+        ]
         for number in sorted(late, key=lambda n: (self.deadlines[n], n)):
             self.plain.cancel(Episode(self.arms[number], number))
             self.outcomes[number] = ("expired", None)

@@ -90,7 +90,10 @@ def test_many_are_asked_and_told_with_one_request_each(running):
         returns = {one.number: 0.25 for one in asked}
         assert client.tell_many("site", returns) == {}
         refused = client.tell_many("site", returns | {asked[0].number: 0.5, 10**6: 0.5})
-        assert {number: error.code for number, error in refused.items()} == {asked[0].number: "conflict", 10**6: "no_episode"}
+        assert {number: error.code for number, error in refused.items()} == {
+            asked[0].number: "conflict",
+            10**6: "no_episode",
+        }
 
 
 def test_a_policy_is_downloaded_by_its_content(running):
@@ -114,7 +117,8 @@ class Forgetful(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         with socket.create_connection(("127.0.0.1", int(self.target)), timeout=60) as there:
-            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"
+            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            head += "connection: close\r\n"
             there.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             answer = b"".join(iter(lambda: there.recv(65536), b""))
         type(self).count += 1

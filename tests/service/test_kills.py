@@ -1,4 +1,4 @@
-"""Killed at any moment, on any database: what was acknowledged is there, once, and the decisions go on as they would."""
+"""Killed at any moment, on any database: what was acknowledged is there, once, and decisions go on as they would."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from service_world import SOURCES, Served, engine, small_task
 
 from pastmaster import Repository, TsallisINF
 from pastmaster.client import Client
-from pastmaster.errors import ServiceError
 from pastmaster.reuse import Episode
-from pastmaster.service.operations import Ask, Tell
+from pastmaster.service.operations import Ask, Refused, Tell
 from pastmaster.service.schema import OPEN, TOLD, episodes
 from pastmaster.service.state import Describe
 
@@ -162,18 +161,10 @@ def test_a_full_disk_is_told_and_nothing_is_acknowledged_that_is_not_there(tmp_p
             connection.exec_driver_sql(limit)
             connection.rollback()
             connection.close()
-        refused = 0
-        for _ in range(40):
-            try:
+        with pytest.raises(Refused, match="disk is full") as caught:
+            for _ in range(40):
                 served.call(Ask("site", 1000))
-            except ServiceError:
-                raise
-            except Exception as error:
-                assert "disk is full" in str(error)
-                assert error.status == 503
-                refused += 1
-                break
-        assert refused
+        assert caught.value.status == 503
         count = len(stored(place))
     with engine(place) as served:
         assert served.call(Tell("site", first[0]["number"], 0.5))["repeated"] is False

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at"),
     pytest.mark.long(15),
 ]
-NAME = '<img src=x onerror=alert(1)><script>alert(2)<'
+NAME = "<img src=x onerror=alert(1)><script>alert(2)<"
 ARMS = [f"{NAME}b", "'\"&quot;<td>", "javascript:alert(3)", "a" * 100]
 
 
@@ -90,7 +90,9 @@ def test_the_page_lives_with_hostile_names(repository, opened, tmp_path):
         assert section.locator("path.all").get_attribute("d").startswith("M")
         before = told(page)
         load(client, 20)  # while it is watched
-        page.wait_for_function("n => Number(document.querySelectorAll('.counts b')[1].textContent) >= n", arg=before + 20)
+        page.wait_for_function(
+            "n => Number(document.querySelectorAll('.counts b')[1].textContent) >= n", arg=before + 20
+        )
         assert page.locator("img").count() == 0
         assert page.locator("main script").count() == 0
         page.screenshot(path=str(tmp_path / "page.png"))

@@ -25,7 +25,6 @@ from pastmaster.service.policies import policy_file
 from pastmaster.service.state import Describe
 from pastmaster.service.tasks import checked_name, make_task, remove_task
 from pastmaster.service.tokens import Keys
-from pastmaster.texts import printable
 
 TaskName = Annotated[str, Path(description="The name of the task.", examples=["site"])]
 Number = Annotated[int, Path(ge=0, le=models.LARGEST_NUMBER, examples=[12])]
@@ -87,7 +86,7 @@ def make_app(service: Service, *, log_requests: bool = False) -> App:
         await asyncio.to_thread(service.close)
 
     app = FastAPI(
-        title="pastmaster", version="1", docs_url=None, redoc_url=None, lifespan=lifespan,
+        title="pastmaster", version="1", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan,
         description="Which policy runs the next episode: ask, run it, tell its return.",
     )  # fmt: skip
     _handle_errors(app)
@@ -112,9 +111,7 @@ def _handle_errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        place = ".".join(str(part)[:40] for part in first["loc"]) or "body"
-        return _error(422, "invalid", f"request: {printable(place)} is wrong: {first['msg'][:200]}")
+        return _error(422, "invalid", models.explained(error.errors()[0]))
 
     async def http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -154,18 +151,25 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
         _check_name(operation.task)
         return answer(await service.engine.do(operation))
 
-    @app.post("/v1/tasks/{task}/episodes", response_model=models.AskAnswer, responses=ERRORS, tags=["decide"])
-    async def ask(task: TaskName, body: models.AskBody | None = None) -> Response:
+    @app.post(
+        "/v1/tasks/{task}/episodes", response_model=models.AskAnswer, responses=ERRORS, tags=["decide"],
+        openapi_extra=models.described(models.AskBody),
+    )  # fmt: skip
+    async def ask(request: Request) -> Response:
         """Ask for the next episode, or for several: which arm is to run each."""
-        body = body or models.AskBody()
-        return await done(Ask(task, body.count, body.key, body.lease))
+        body = models.read(models.AskBody, await request.body() or b"{}")
+        return await done(Ask(request.path_params["task"], body.count, body.key, body.lease))
 
     @app.post(
-        "/v1/tasks/{task}/episodes/{number}/return", response_model=models.Told, responses=ERRORS, tags=["decide"]
-    )
-    async def tell(task: TaskName, number: Number, body: models.ReturnBody) -> Response:
+        "/v1/tasks/{task}/episodes/{number}/return", response_model=models.Told, responses=ERRORS, tags=["decide"],
+        openapi_extra=models.described(models.ReturnBody, "number"),
+    )  # fmt: skip
+    async def tell(request: Request) -> Response:
         """Tell the return of an episode. The same again is fine; another value is a conflict."""
-        return await done(Tell(task, number, body.value))
+        number = models.read_number(request.path_params["number"])
+        return await done(
+            Tell(request.path_params["task"], number, models.read(models.ReturnBody, await request.body()).value)
+        )
 
     @app.post("/v1/tasks/{task}/returns", responses=ERRORS, tags=["decide"])
     async def tell_many(task: TaskName, body: models.ReturnsBody) -> Response:

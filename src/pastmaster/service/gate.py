@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,8 +92,9 @@ class Gate:
             await send(message)
 
         try:
-            sender = await self._admit(scope)
-            body = await _body(scope, receive)
+            headers = dict(scope["headers"])  # of one that is there twice, the last
+            sender = await self._admit(scope, headers)
+            body = await _body(scope["method"], headers, receive)
             await self.app(scope, _replayed(body, receive), sending)
         except Refused as refused:
             sender = "?"
@@ -112,9 +113,8 @@ class Gate:
             fields = {"method": scope["method"], "path": scope["path"], "status": status[0], "token": sender}
             log.info("request", extra={"fields": fields | {"ms": round(1e3 * seconds, 2)}})
 
-    async def _admit(self, scope: Scope) -> str:
+    async def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Who sent a request; ``Refused`` if nobody who may."""
-        headers = dict(scope["headers"])  # of one that is there twice, the last
         needed = needed_role(scope["method"], scope["path"])
         if self.keys.stale:
             await asyncio.to_thread(self.keys.refresh)
@@ -137,13 +137,12 @@ class Gate:
         return sender
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
+async def _body(method: str, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
     """The whole body of a request, which is JSON and not too large."""
-    headers = dict(scope["headers"])
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > LARGEST_BODY:
         raise Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes, must be smaller")
-    body, more = b"", scope["method"] not in ("GET", "HEAD")
+    body, more = b"", method not in ("GET", "HEAD")
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while more:

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pastmaster.service.operations import Refused
 from pastmaster.service.tasks import LONGEST_LEASE, LONGEST_NAME, MOST_OPEN, MOST_SOURCES
+from pastmaster.texts import printable
 
 MOST_AT_ONCE = 1000
 LARGEST_NUMBER = 2**53 - 1
 Real = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def read(kind: type[Body], raw: bytes) -> Body:
+    """The body of a request. FastAPI would read it too, in three times the time: this is for what is asked most."""
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        raise Refused(422, "invalid", explained(error.errors(include_url=False)[0])) from None
+
+
+def read_number(text: str) -> int:
+    """The number of an episode, as an address has it."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and int(text) <= LARGEST_NUMBER):
+        raise Refused(
+            422, "invalid", f"request: path.number is wrong: it must be a whole number up to {LARGEST_NUMBER}"
+        )
+    return int(text)
+
+
+def explained(error: Mapping[str, Any]) -> str:
+    """What is wrong with a body, in a sentence that has nothing of the body but names of fields."""
+    place = ".".join(str(part)[:40] for part in error["loc"]) or "body"
+    return f"request: {printable(place)} is wrong: {error['msg'][:200]}"
+
+
+def described(kind: type[BaseModel], *path: str) -> dict[str, Any]:
+    """What OpenAPI says of a request that ``read`` reads."""
+    names = {"task": {"type": "string", "example": "site"}, "number": {"type": "integer", "minimum": 0, "example": 12}}
+    return {
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": names[name]} for name in ("task", *path)
+        ],
+        "requestBody": {"content": {"application/json": {"schema": kind.model_json_schema()}}},
+    }  # fmt: skip
 
 
 def _with(example: Any) -> ConfigDict:

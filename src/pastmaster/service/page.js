@@ -65,7 +65,7 @@ function arms(task) {
       make("td", {}, share(arm)), make("td", {}, part(arm.share)), make("td", {}, interval(arm, low, high)),
       make("td", {}, short(arm.mean))));
   }
-  const labels = ["arm", "episodes", "", "return, 95%", "mean"].map((label) => make("th", {scope: "col"}, label));
+  const labels = ["arm", "share", "", "95%", "mean"].map((label) => make("th", {scope: "col"}, label));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...labels)), body);
   const more = rows.length - MOST_ARMS;
   return make("div", {class: "arms"}, table, ...(more > 0 ? [make("p", {class: "quiet"}, `and ${whole(more)} more`)] : []));
