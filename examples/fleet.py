@@ -2,8 +2,8 @@
 
 Controllers for eight variants of CartPole are found by trial and error and stored, and the few worth keeping are kept.
 Then twenty robots meet a variant that nobody has seen. Each runs one episode after the other. Before each it asks the
-service over HTTP who is to run it: one of the kept controllers, which it downloads by its content, or the learner, which
-all robots share. Beside them, twenty robots that draw controllers by lot, and twenty that only learn.
+service over HTTP who is to run it: one of the kept controllers, which it downloads by its content, or the learner,
+which all robots share. Beside them, twenty robots that draw controllers by lot, and twenty that only learn.
 
     pip install 'pastmaster[serve]'
     python examples/fleet.py [--quick] [--out FOLDER]
@@ -159,14 +159,15 @@ def draw(returns: dict[str, list[float]], state: dict[str, Any]) -> Figure:
         range(len(arms)), [arm["name"].removeprefix("cart-pole, ").replace(", l", ",\nl", 1) for arm in arms]
     )
     for y, arm in enumerate(arms):
-        right.annotate(f" {arm['mean']:.0f}", (arm["told"], y), va="center")
+        right.annotate(f" {arm['told']}: {arm['mean']:.0f}", (arm["told"], y), va="center")
     right.tick_params(axis="y", labelsize=8)
-    right.set(xlabel="episodes (and mean return)")
-    right.margins(x=0.12)
+    right.set(xlabel="episodes (and their mean return)")
+    right.margins(x=0.25)
     return figure
 
 
 def main() -> None:
+    """Train and keep controllers, send out the fleets, print what they earn, draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="three variants, few episodes")
     parser.add_argument("--out", type=Path, default=Path("fleet"), help="where the picture goes")
@@ -190,14 +191,10 @@ def main() -> None:
     returns[LOT] = fleet(new, each, nobody, lambda asked: actors[int(rng.integers(len(actors)))])
     returns[ALONE] = fleet(new, each, nobody, lambda asked: alone)
     for way, values in returns.items():
-        mean, error = np.mean(values), np.std(values) / np.sqrt(len(values))
-        print(
-            f"{way:20} {mean:5.1f} an episode (+- {1.96 * error:.1f}), last quarter {np.mean(values[-len(values) // 4 :]):5.1f}"
-        )
-    best = state["arms"][state["best"]["arm"]]
-    print(
-        f"{state['told']} episodes told, {len(downloaded.known)} controllers downloaded; best: {best['name']}, {best['mean']:.1f}"
-    )
+        mean, error, last = np.mean(values), np.std(values) / np.sqrt(len(values)), np.mean(values[-len(values) // 4 :])
+        print(f"{way:20} {mean:5.1f} an episode (+- {1.96 * error:.1f}), last quarter {last:5.1f}")
+    best, n = state["arms"][state["best"]["arm"]], len(downloaded.known)
+    print(f"{state['told']} episodes told, {n} controllers downloaded; best: {best['name']}, {best['mean']:.1f}")
     options.out.mkdir(parents=True, exist_ok=True)
     draw(returns, state).savefig(options.out / "fleet.png", dpi=130)
     print(f"picture: {options.out / 'fleet.png'}")

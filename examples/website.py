@@ -1,9 +1,9 @@
 """A website that shapes itself to its visitors: twelve layouts, two hundred visitors at once, returns late and lost.
 
-The site has five pages between the door and the purchase. A layout shows each page in one of three designs. Visitors are
-of hidden kinds, and like some designs better than others: for each kind the site is a Markov decision process. Twelve
-kinds were studied before, and the best layout for each was kept, with what it sells to all the others. Today's visitors
-are a mixture that nobody has seen. A service decides over HTTP which layout each of them meets.
+The site has five pages between the door and the purchase. A layout shows each page in one of three designs. Visitors
+are of hidden kinds, and like some designs better than others: for each kind the site is a Markov decision process.
+Twelve kinds were studied before, and the best layout for each was kept, with what it sells to all the others. Today's
+visitors are a mixture that nobody has seen. A service decides over HTTP which layout each of them meets.
 
     pip install 'pastmaster[serve]'
     python examples/website.py [--quick] [--out FOLDER]
@@ -93,6 +93,7 @@ class Split:
 
 
 async def visit_by_rule(split: Split, day: Day, i: int, layouts: list[np.ndarray]) -> bool:
+    """One visitor without a service."""
     arm = split.ask()
     bought = buys(layouts[arm], day.liked[i], day.luck[i])
     await asyncio.sleep(0)
@@ -158,18 +159,19 @@ def draw(bought: dict[str, np.ndarray]) -> Figure:
         recent = (sums[width:] - sums[:-width]) / width
         left.plot(steps[width:], 100 * recent, color=colour, label=way)
     left.set(xlabel="visitors", ylabel=f"purchases per 100 of the last {width} visitors")
-    left.legend(frameon=False, loc="lower right")
+    left.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     rows = [(way, interval(100 * bought[way].mean(axis=1), rng)) for way in COLOURS]
     for y, (way, (mean, low, high)) in enumerate(reversed(rows)):
         right.plot([low, high], [y, y], color=COLOURS[way], linewidth=3)
         right.plot(mean, y, "o", color=COLOURS[way])
         right.annotate(f"{mean:.1f}", (mean, y), (0, 8), textcoords="offset points", ha="center")
     right.set_yticks(range(len(rows)), [way.replace(", ", ",\n") for way, _ in reversed(rows)])
-    right.set(xlabel="purchases per 100 visitors, 95% interval over days", ylim=(-0.5, len(rows) - 0.3))
+    right.set(xlabel="purchases per 100 visitors (95% over days)", ylim=(-0.5, len(rows) - 0.3))
     return figure
 
 
 def main() -> None:
+    """Spend the days, print the purchases, draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two short days")
     parser.add_argument("--out", type=Path, default=Path("website"), help="where the picture goes")
@@ -183,9 +185,7 @@ def main() -> None:
         layouts = [np.asarray(policy) for policy in repository.sources()]
         while len(layouts) < KINDS:  # two kinds may like the same
             layouts.append(layouts[-1])
-        print(
-            f"{len(kept.policies)} layouts for {KINDS} kinds of visitors; {visitors:,} visitors a day, {AT_ONCE} at once"
-        )
+        print(f"{len(kept.policies)} layouts for {KINDS} kinds; {visitors:,} visitors a day, {AT_ONCE} at once")
         with pastmaster.service.started(repository) as url, Client(url) as client:
             bought = asyncio.run(days(client, layouts, known, n_days, visitors))
             state = client.state(f"{OURS}, day {n_days}")
@@ -193,9 +193,8 @@ def main() -> None:
     for way in COLOURS:
         mean, low, high = interval(100 * bought[way].mean(axis=1), rng)
         more, least, most = interval(100 * (bought[way].mean(axis=1) - even), rng)
-        print(
-            f"{way:26} {mean:5.1f} purchases per 100 ({low:.1f} to {high:.1f}), {more:+.1f} ({least:+.1f} to {most:+.1f})"
-        )
+        beside = f"{more:+.1f} ({least:+.1f} to {most:+.1f}) beside the even split"
+        print(f"{way:26} {mean:5.1f} purchases per 100 ({low:.1f} to {high:.1f}), {beside}")
     print(f"last day: {state['told']} of {state['asked']} returns told, {state['open'] + state['expired']} lost")
     options.out.mkdir(parents=True, exist_ok=True)
     draw(bought).savefig(options.out / "website.png", dpi=130)

@@ -83,9 +83,9 @@ class Api:
         path, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "replace"),
-            "root_path": "", "scheme": "http", "query_string": query.encode(), "http_version": "1.1", "server": ("127.0.0.1", 8000),
-            "client": (client, 1), "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in given.items()],
-            "asgi": {"version": "3.0"},
+            "root_path": "", "scheme": "http", "query_string": query.encode(), "http_version": "1.1",
+            "server": ("127.0.0.1", 8000), "client": (client, 1), "asgi": {"version": "3.0"},
+            "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in given.items()],
         }  # fmt: skip
         self.loop.run(self.app(scope, receive, send))
         raw_answer = b"".join(message.get("body", b"") for message in answers[1:])

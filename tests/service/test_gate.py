@@ -178,11 +178,13 @@ def test_answers_carry_the_headers_that_pages_need(path):
 WORDS = [
     "site", "v1", "tasks", "episodes", "return", "returns", "cancel", "policies", "live", "..", "", "%2e%2e", "0", "1",
     "-1", "9" * 25, "\0", "\ud800", "é", "<script>", "'; DROP TABLE tasks; --", "a" * 300, "healthz", "metrics",
-    "{task}", "__class__", "/etc/passwd", "file:///etc/passwd", "os.system", "CartPole-v1", "gymnasium:CartPole-v1", "0" * 64,
+    "{task}", "__class__", "/etc/passwd", "file:///etc/passwd", "os.system", "CartPole-v1", "gymnasium:CartPole-v1",
+    "0" * 64,
 ]  # fmt: skip
 ODD = [
     None, True, False, 0, 1, -1, 1.5, 10**30, 1e308, "", "x", "\0", "\ud800", "kept", [], [[]], {}, [None], ["a", "a"],
-    [1, "a"], {"value": 1}, "a" * 2000, [0.0] * 50, {"__class__": "x"}, "gASVBQAAAAAAAABdlC4=", -0.0, [1, 0], [float("nan"), 1],
+    [1, "a"], {"value": 1}, "a" * 2000, [0.0] * 50, {"__class__": "x"}, "gASVBQAAAAAAAABdlC4=", -0.0, [1, 0],
+    [float("nan"), 1],
 ]  # fmt: skip
 FIELDS = [
     "value", "count", "key", "lease", "returns", "episode", "name", "sources", "selector", "bounds", "seed", "learner",

@@ -161,9 +161,13 @@ def test_a_full_disk_is_told_and_nothing_is_acknowledged_that_is_not_there(tmp_p
             connection.exec_driver_sql(limit)
             connection.rollback()
             connection.close()
-        with pytest.raises(Refused, match="disk is full") as caught:
+
+        def ask_on() -> None:
             for _ in range(40):
                 served.call(Ask("site", 1000))
+
+        with pytest.raises(Refused, match="disk is full") as caught:
+            ask_on()
         assert caught.value.status == 503
         count = len(stored(place))
     with engine(place) as served:

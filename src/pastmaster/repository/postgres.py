@@ -106,12 +106,12 @@ class Server:
 
     def _take_turn(self, connection: sa.Connection, turn: int) -> None:
         """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
-        for setting in (
+        settings = (
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
             f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
             "synchronous_commit = on",
-        ):
-            connection.exec_driver_sql(f"SET LOCAL {setting}")
+        )
+        connection.exec_driver_sql("; ".join(f"SET LOCAL {setting}" for setting in settings))
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({turn})")
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:

@@ -32,6 +32,7 @@ from pastmaster.checks import (
     is_finite,
     is_whole,
     is_word,
+    listed,
     mapping,
     optional_whole,
     whole,
@@ -299,9 +300,10 @@ class Selector(ABC):
             }  # fmt: skip
 
     def pending(self, numbers: Iterable[int]) -> dict[int, list[Any]]:
-        """What ``to_dict`` has of these episodes, of those that are open, or told and wait for an earlier one."""
+        """What ``to_dict`` has of those of these episodes that are open, or told and wait for an earlier one."""
+        wanted = [n for n in listed(numbers, f"{type(self).__name__}.pending: numbers") if is_whole(n)]
         with LOCK:
-            found = {number: self._asked.entry(number) for number in numbers}
+            found = {int(number): self._asked.entry(int(number)) for number in wanted}
         return {number: entry for number, entry in found.items() if entry is not None}
 
     @property
@@ -317,7 +319,7 @@ class Selector(ABC):
 
     def arm_of(self, number: int) -> int | None:
         """The arm of an open episode; None where the number is of none."""
-        asked = self._asked.get(number)
+        asked = self._asked.get(number) if is_whole(number) else None
         return None if asked is None else asked.arm
 
     @classmethod

@@ -93,7 +93,7 @@ def write(connection: sa.Connection, decider: Decider, clock: float) -> None:
 
 def write_state(connection: sa.Connection, decider: Decider) -> None:
     """Write the state as it is now. Of the selector's episodes, only those that something happened to are written."""
-    entries = decider.selector.pending(decider.touched)
+    entries = decider.selector.pending(sorted(decider.touched))
     here, first = pending.c.task_id == decider.id, decider.selector.first_open
     connection.execute(sa.delete(pending).where(here, pending.c.number < first))
     for batch in _batches(sorted(number for number in decider.touched if number >= first)):
