@@ -79,24 +79,32 @@ class Day:
 
 @dataclass
 class Split:
-    """An even split of the first visitors; from then on the layout that sold most, or the split goes on."""
+    """An even split of the first visitors; all others get the layout that has sold most of them by then."""
 
     until: int
     told: list[list[bool]] = field(default_factory=lambda: [[] for _ in range(KINDS)])
     met: int = 0
+    winner: int | None = None
 
     def ask(self) -> int:
         self.met += 1
         if self.met <= self.until:
             return self.met % KINDS
-        return max(range(KINDS), key=lambda arm: float(np.mean(self.told[arm] or [False])))
+        if self.winner is None:
+            self.winner = max(range(KINDS), key=lambda arm: float(np.mean(self.told[arm] or [False])))
+        return self.winner
+
+
+def lateness(i: int) -> float:
+    """The seconds after which the return of a visitor comes."""
+    return random.Random(i).expovariate(20.0)
 
 
 async def visit_by_rule(split: Split, day: Day, i: int, layouts: list[np.ndarray]) -> bool:
     """One visitor without a service."""
     arm = split.ask()
     bought = buys(layouts[arm], day.liked[i], day.luck[i])
-    await asyncio.sleep(0)
+    await asyncio.sleep(lateness(i))
     if not day.lost[i]:
         split.told[arm].append(bought)
     return bought
@@ -106,7 +114,7 @@ async def visit(client: Client, task: str, day: Day, i: int, layouts: list[np.nd
     """One visitor: ask for a layout, click through the site, come back late with the return, or never."""
     asked = await client.in_thread(client.ask, task)
     bought = buys(layouts[asked.arm], day.liked[i], day.luck[i])
-    await asyncio.sleep(random.Random(i).expovariate(20.0))
+    await asyncio.sleep(lateness(i))
     if not day.lost[i]:
         await client.in_thread(client.tell, task, asked, float(bought))
     return bought
