@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
+import socket
 
 import pytest
 from faults import repetitions
@@ -13,7 +15,7 @@ from service_world import Api, Clock, api, served, small_task
 from pastmaster import InvalidInputError, Repository
 from pastmaster.client import Client
 from pastmaster.errors import ServiceError
-from pastmaster.service import add_token, list_tokens, revoke_token, serve
+from pastmaster.service import add_token, list_tokens, protocol, revoke_token, serve, started
 from pastmaster.service.gate import LARGEST_BODY, Rates, needed_role
 from pastmaster.service.schema import episodes, tasks, tokens
 from pastmaster.service.tokens import ROLES
@@ -261,3 +263,31 @@ def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(path, t
         log = running.kill(2)
     assert json.loads(log.splitlines()[0])["event"] == "serving"
     assert secret.encode() not in log
+
+
+def raw_answer(url: str, sent: bytes) -> bytes:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with contextlib.suppress(OSError):  # it may be closed before all is sent
+            connection.sendall(sent)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                answer += part
+    return answer
+
+
+def test_heads_that_are_endless_slow_or_no_http_are_cut_off(path, monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    with Repository(path) as repository, started(repository) as url:
+        assert raw_answer(url, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 300_000) == b""
+        assert raw_answer(url, b"GET / HTTP/1.1\r\n" + b"".join(b"a%d: b\r\n" % k for k in range(30_000))) == b""
+        assert raw_answer(url, b"GET /healthz HTTP/1.1\r\nhost: loc") == b""  # and no more
+        assert raw_answer(url, b"") == b""
+        answer = raw_answer(url, b"\x16\x03\x01 nonsense\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "http"
+        good = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: " + b"y" * 30_000 + b"\r\n\r\n"
+        assert raw_answer(url, good).startswith(b"HTTP/1.1 200 ")
+        with Client(url) as client:
+            assert client.tasks() == ["site"]

@@ -93,8 +93,10 @@ def _server(
 ) -> Iterator[tuple[Any, socket.socket, str]]:
     """A server of uvicorn that is not running yet, the socket it listens on, and its address."""
     uvicorn = needed("uvicorn")
-    needed("fastapi")
-    from pastmaster.service.api import Service, make_app  # which cannot be read without fastapi
+    for package in ("fastapi", "httptools"):
+        needed(package)
+    from pastmaster.service.api import Service, make_app  # which cannot be read without these packages
+    from pastmaster.service.protocol import LimitedProtocol
 
     listening = _listen(host, port)
     try:
@@ -110,7 +112,7 @@ def _server(
         config = uvicorn.Config(
             make_app(service, log_requests=log_requests), log_config=None, access_log=False, server_header=False,
             date_header=False, proxy_headers=False, ws="none", backlog=BACKLOG, timeout_keep_alive=30,
-            timeout_graceful_shutdown=10, h11_max_incomplete_event_size=65536, **options,
+            timeout_graceful_shutdown=10, http=LimitedProtocol, **options,
         )  # fmt: skip
         try:
             scheme = "https" if options else "http"
