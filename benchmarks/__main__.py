@@ -6,7 +6,8 @@ import sys
 from importlib import import_module
 
 SECTIONS = (
-    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "service", "estimates",
+    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "service",
+    "estimates",
 )  # fmt: skip
 
 for name in sys.argv[1:] or SECTIONS:
