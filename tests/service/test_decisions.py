@@ -220,12 +220,17 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
             served.call(Ask("site"))
         assert caught.value.status == 503
         assert served.failure is not None
+        assert not served.healthy
         monkeypatch.setattr(store, "write", write)
         assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
             "number": 1, "arm": plain.ask().arm, "name": [*SOURCES, "learner"][plain.open[-1].arm], "policy": None,
             "lease": 0,
         }  # fmt: skip
         assert served.failure is None
+        assert served.healthy
+        served._began = -1e9  # it waits for the database
+        assert not served.healthy
+        served._began = None
 
 
 def test_too_many_open_episodes_are_refused(place):

@@ -237,9 +237,9 @@ def _add_rest(app: FastAPI, service: Service) -> None:
 
     @app.get("/healthz", tags=["watch"])
     async def health() -> Response:
-        """Tell whether the last transaction went well."""
-        failure = service.engine.failure
-        return answer({"status": "ok" if failure is None else "failing"}, 200 if failure is None else 503)
+        """Tell whether the last transaction went well, and none takes long."""
+        healthy = service.engine.healthy
+        return answer({"status": "ok" if healthy else "failing"}, 200 if healthy else 503)
 
     @app.get("/metrics", tags=["watch"])
     async def figures() -> Response:

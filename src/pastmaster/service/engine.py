@@ -29,6 +29,7 @@ from pastmaster.service.operations import Expire, Known, Operation, Refused, Wan
 from pastmaster.service.schema import prepare, tasks
 
 MOST_AT_ONCE = 1000  # operations in one transaction
+LONG = 10.0  # seconds of a transaction after which the database counts as away
 PATIENCE = 0.25  # of a transaction's time, that it waits for those who were just answered
 Answer = Any
 
@@ -66,6 +67,7 @@ class Engine:
         self.database = database
         self.expired = 0
         self.failure: str | None = None  # of the last transaction
+        self._began: float | None = None  # when the transaction began that is not over yet
         self._sweep_every, self._clock, self._committed = sweep, clock, committed
         self._turn = secrets.randbits(62)
         self._transaction, self._last = 0.0, 0  # seconds of one, on average; operations in the last
@@ -94,6 +96,12 @@ class Engine:
             self._closed = True
             self._queue.put(None)
         self._thread.join()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last transaction went well, and none has taken long."""
+        began = self._began
+        return self.failure is None and (began is None or time.perf_counter() - began < LONG)
 
     def _put(self, waiting: Waiting) -> None:
         if self._closed:
@@ -150,7 +158,7 @@ class Engine:
 
     def _answers(self, operations: Sequence[Operation]) -> list[Answer]:
         """Do operations in one transaction; whatever fails is their answer."""
-        began = time.perf_counter()
+        began = self._began = time.perf_counter()
         writes = any(operation.writes for operation in operations)
         try:
             if writes:
@@ -163,6 +171,8 @@ class Engine:
         except Exception as error:  # of whatever kind: those who wait must hear of it
             self.failure = repr(error)
             return [error] * len(operations)
+        finally:
+            self._began = None
         self.failure = None
         for decider in self._deciders.values():
             if decider.changed:

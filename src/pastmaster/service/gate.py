@@ -76,6 +76,7 @@ class Gate:
 
     def __init__(self, app: App, keys: Keys, rates: Rates, metrics: Metrics, *, log_requests: bool = False) -> None:
         self.app, self.keys, self.rates, self.metrics, self.log_requests = app, keys, rates, metrics, log_requests
+        self._refreshing = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -117,7 +118,9 @@ class Gate:
         """Who sent a request; ``Refused`` if nobody who may."""
         needed = needed_role(scope["method"], scope["path"])
         if self.keys.stale:
-            await asyncio.to_thread(self.keys.refresh)
+            async with self._refreshing:  # one of all who wait reads them
+                if self.keys.stale:
+                    await asyncio.to_thread(self.keys.refresh)
         client = (scope.get("client") or ("127.0.0.1", 0))[0]
         if not self.keys.any:
             host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
