@@ -291,3 +291,22 @@ def test_heads_that_are_endless_slow_or_no_http_are_cut_off(path, monkeypatch):
         assert raw_answer(url, good).startswith(b"HTTP/1.1 200 ")
         with Client(url) as client:
             assert client.tasks() == ["site"]
+
+
+def test_the_express_way_answers_as_fastapi_does(path, monkeypatch):
+    """The same requests on both ways, with the same answers but for the order of calls."""
+    bodies = [b"", b"{}", b'{"count": 2}', b'{"count": 0}', b"[", b'{"key": "k"}', b'{"key": "k"}', b'{"lease": -1}']
+    tells = [("0", b'{"value": 0.5}'), ("0", b'{"value": 0.5}'), ("0", b'{"value": 0.25}'), ("1", b'{"value": 7}'),
+             ("1", b""), ("x", b'{"value": 0.5}'), ("99", b'{"value": 0.5}'), ("1", b'{"value": "a"}')]  # fmt: skip
+    answers = []
+    for number, express in enumerate((True, False)):
+        place = path.with_name(f"{number}.db")
+        small_task(place)
+        with api(place) as call:
+            if not express:
+                call.app.app = call.app.app.app
+            answers.append([call("POST", "/v1/tasks/site/episodes", raw=body) for body in bodies])
+            answers[-1] += [call("POST", f"/v1/tasks/site/episodes/{n}/return", raw=body) for n, body in tells]
+            answers[-1].append(call("POST", "/v1/tasks/none/episodes"))
+    plain = [re.sub(r'"lease": [\d.]+', "", json.dumps(one)) for one in answers]
+    assert plain[0] == plain[1]

@@ -18,12 +18,13 @@ from pastmaster.errors import InvalidInputError, PastmasterError, RepositoryErro
 from pastmaster.repository import Repository
 from pastmaster.service import models, store
 from pastmaster.service.engine import Engine
+from pastmaster.service.express import Express, check_name, read_ask, read_tell
 from pastmaster.service.gate import App, Gate, Rates
 from pastmaster.service.metrics import Metrics
-from pastmaster.service.operations import Ask, Cancel, Look, Operation, Refused, Tell, TellMany
+from pastmaster.service.operations import Cancel, Look, Operation, Refused, TellMany
 from pastmaster.service.policies import policy_file
 from pastmaster.service.state import Describe
-from pastmaster.service.tasks import checked_name, make_task, remove_task
+from pastmaster.service.tasks import make_task, remove_task
 from pastmaster.service.tokens import Keys
 
 TaskName = Annotated[str, Path(description="The name of the task.", examples=["site"])]
@@ -93,7 +94,8 @@ def make_app(service: Service, *, log_requests: bool = False) -> App:
     _add_decisions(app, service)
     _add_tasks(app, service)
     _add_rest(app, service)
-    return Gate(app, service.keys, service.rates, service.metrics, log_requests=log_requests)
+    express = Express(app, service.engine)
+    return Gate(express, service.keys, service.rates, service.metrics, log_requests=log_requests)
 
 
 def answer(body: Any, status: int = 200) -> Response:
@@ -132,14 +134,6 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(RepositoryError, unavailable)
 
 
-def _check_name(name: str) -> None:
-    """Refuse a name that no task can have: a database may take offence at it."""
-    try:
-        checked_name(name, "task")
-    except InvalidInputError:
-        raise Refused(404, "no_task", "serve: there is no such task") from None
-
-
 def _error(status: int, code: str, message: str) -> Response:
     return answer({"error": {"code": code, "message": message}}, status)
 
@@ -148,7 +142,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
     """Ask, tell, cancel."""
 
     async def done(operation: Operation) -> Response:
-        _check_name(operation.task)
+        check_name(operation.task)
         return answer(await service.engine.do(operation))
 
     @app.post(
@@ -157,8 +151,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
     )  # fmt: skip
     async def ask(request: Request) -> Response:
         """Ask for the next episode, or for several: which arm is to run each."""
-        body = models.read(models.AskBody, await request.body() or b"{}")
-        return await done(Ask(request.path_params["task"], body.count, body.key, body.lease))
+        return await done(read_ask(request.path_params["task"], await request.body()))
 
     @app.post(
         "/v1/tasks/{task}/episodes/{number}/return", response_model=models.Told, responses=ERRORS, tags=["decide"],
@@ -166,10 +159,8 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
     )  # fmt: skip
     async def tell(request: Request) -> Response:
         """Tell the return of an episode. The same again is fine; another value is a conflict."""
-        number = models.read_number(request.path_params["number"])
-        return await done(
-            Tell(request.path_params["task"], number, models.read(models.ReturnBody, await request.body()).value)
-        )
+        named = request.path_params
+        return await done(read_tell(named["task"], named["number"], await request.body()))
 
     @app.post("/v1/tasks/{task}/returns", responses=ERRORS, tags=["decide"])
     async def tell_many(task: TaskName, body: models.ReturnsBody) -> Response:
@@ -212,7 +203,7 @@ def _add_tasks(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/tasks/{task}", responses=ERRORS, tags=["admin"])
     async def remove(task: TaskName) -> Response:
         """Remove a task with all its episodes."""
-        _check_name(task)
+        check_name(task)
         await asyncio.to_thread(remove_task, service.repository, task)
         return answer({"removed": task})
 
