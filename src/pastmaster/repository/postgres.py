@@ -32,6 +32,13 @@ PATIENCE = {  # with a server that does not answer, or a host that vanished
 }  # fmt: skip
 
 
+LEAVE = sa.text(
+    "WITH old AS (DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day' AND writer <> :writer) "
+    "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
+    "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
+)
+
+
 class Server:
     """The server, and connections to it."""
 
@@ -46,7 +53,7 @@ class Server:
             raise InvalidInputError(
                 f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
             ) from None
-        self._watch = Watch()
+        self._watch, self._has_receipts = Watch(), False
         event.listen(self.engine, "before_cursor_execute", self._expect)
         event.listen(self.engine, "after_cursor_execute", self._answered)
         event.listen(self.engine, "handle_error", lambda context: self._answered(context.connection))
@@ -111,8 +118,8 @@ class Server:
             f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
             "synchronous_commit = on",
         )
-        connection.exec_driver_sql("; ".join(f"SET LOCAL {setting}" for setting in settings))
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({turn})")
+        statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({turn})"]
+        connection.exec_driver_sql("; ".join(statements))  # in one go: others may wait for what this transaction holds
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Commit: what was written is on the disk when this returns."""
@@ -144,17 +151,12 @@ class Server:
     def leave_receipt(self, connection: sa.Connection) -> str:
         """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are removed."""
         receipt = uuid.uuid4().hex
-        if not _has_receipts(connection):
+        if not self._has_receipts and not _has_receipts(connection):
             columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
             connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
-        connection.execute(
-            sa.text(
-                "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
-                "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
-            ),
-            {"writer": self._writer(), "receipt": receipt},
-        )
-        connection.execute(sa.text("DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day'"))
+        else:
+            self._has_receipts = True
+        connection.execute(LEAVE, {"writer": self._writer(), "receipt": receipt})
         return receipt
 
     def has_receipt(self, connection: sa.Connection, receipt: str) -> bool:
