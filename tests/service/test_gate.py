@@ -9,10 +9,12 @@ import re
 import socket
 
 import pytest
+from click.testing import CliRunner
 from faults import repetitions
 from service_world import Api, Clock, api, served, small_task
 
 from pastmaster import InvalidInputError, Repository
+from pastmaster.cli import main
 from pastmaster.client import Client
 from pastmaster.errors import ServiceError
 from pastmaster.service import add_token, list_tokens, protocol, revoke_token, serve, started
@@ -241,15 +243,16 @@ def test_malformed_requests_do_no_harm(path, seed, attempts, caplog):
 
 
 def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(path, tmp_path):
-    import subprocess
-    import sys
-
     def command(*words: str) -> str:
-        done = subprocess.run([sys.executable, "-m", "pastmaster", *words], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        return done.output.strip()
 
     secret = command("token", "add", str(path), "robots", "--role", "decide")
     assert command("token", "list", str(path)) == "robots: decide"
+    assert json.loads(command("token", "list", str(path), "--json")) == [
+        {"name": "robots", "role": "decide", "revoked": False}
+    ]  # fmt: skip
     with served(path) as running, Client(running.url, secret) as client:
         with client.episode("site") as episode:
             episode.value = 0.5

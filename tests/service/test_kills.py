@@ -91,7 +91,7 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
     small_task(place)
     running = Served(place)
     load = Load([running.url])
-    for _ in range(repetitions(100, 3)):
+    for _ in range(repetitions(100, 2)):
         load.wait_for(draw.randint(1, 60))
         running.kill()
         seconds = running.start()
@@ -110,11 +110,12 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
 def test_two_processes_share_a_server_whose_connections_are_killed(postgres_url, attempts, seed):
     tally = attempts("killed connections under two services", "no acknowledged return is lost, decisions as in order")
     small_task(postgres_url)
+    draw = random.Random(seed)
     both = [Served(postgres_url), Served(postgres_url)]
     load = Load([one.url for one in both])
     try:
-        for _ in range(repetitions(200, 6)):
-            load.wait_for(random.Random(seed).randint(5, 30))
+        for _ in range(repetitions(200, 4)):
+            load.wait_for(draw.randint(5, 30))
             with psycopg.connect(postgres_url, autocommit=True) as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
