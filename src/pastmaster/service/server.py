@@ -50,11 +50,10 @@ def serve(
             f"serve: host is {host}, must be 127.0.0.1 while there are no tokens: `pastmaster token add` makes one"
         )
     tls = {} if certificate is None else {"ssl_certfile": certificate, "ssl_keyfile": key}
-    log = start_log()
     with _server(repository, host, port, rate, log_requests, **tls) as (server, listening, url):
         who = f"{len(tokens)} tokens" if tokens else "no tokens: this computer only"
         fields = {"url": url, "repository": repository.place, "tokens": who, "pid": os.getpid()}
-        log.info("serving", extra={"fields": fields})
+        start_log().info("serving", extra={"fields": fields})
         server.run(sockets=[listening])
 
 
