@@ -15,7 +15,8 @@ function make(name, attributes = {}, ...children) {
 }
 
 const whole = (n) => n.toLocaleString("en-US");
-const short = (x) => x === null ? "–" : Math.abs(x) >= 1e5 ? x.toExponential(2) : String(Number(x.toPrecision(3)));
+const short = (x) => x === null ? "–" : Math.abs(x) >= 1e5 ? x.toExponential(2) : Math.abs(x) >= 0.1
+  ? String(Number(x.toPrecision(3))) : Math.abs(x) >= 0.001 ? x.toFixed(3) : x === 0 ? "0" : x.toExponential(0);
 const part = (x) => x > 0 && x < 0.01 ? "<1%" : `${Math.round(100 * x)}%`;
 const left = (s) => s >= 5400 ? `${Math.round(s / 3600)} h` : s >= 90 ? `${Math.round(s / 60)} min` : `${Math.ceil(s)} s`;
 
