@@ -94,7 +94,9 @@ def test_every_public_name_is_there():
     assert len(set(pastmaster.__all__)) == len(pastmaster.__all__)
 
 
-@pytest.mark.parametrize("room", ["client", "clustering", "continual", "domains", "estimation", "parallel", "report", "reuse", "service"])
+@pytest.mark.parametrize(
+    "room", ["client", "clustering", "continual", "domains", "estimation", "parallel", "report", "reuse", "service"]
+)
 def test_a_room_is_found_without_being_imported_by_name(room):
     script = f"import pastmaster\nprint(pastmaster.{room}.__name__, callable(pastmaster.solve))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
