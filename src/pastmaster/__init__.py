@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         InvalidInputError as InvalidInputError,
         PastmasterError as PastmasterError,
         RepositoryError as RepositoryError,
+        ServiceError as ServiceError,
         TaskError as TaskError,
     )
     from pastmaster.estimation import (
@@ -99,7 +100,7 @@ _PLACES = {
     "cost_lower_bound exhaustive_clustering greedy_clustering keep_curve mhav read_aslib regret_bound "
     "search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
-    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",
     "keeping": "keep",
     "policies": "load_onnx load_sb3",
@@ -113,7 +114,7 @@ _PLACES = {
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
-_ROOMS = (*_PLACES, *_SUBMODULES, "experiments", "parallel", "report")
+_ROOMS = (*_PLACES, *_SUBMODULES, "client", "experiments", "parallel", "report", "service")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 

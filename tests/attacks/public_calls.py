@@ -44,7 +44,7 @@ ONNX_SETTINGS = {
     "normalise": None,
 }  # fmt: skip
 EXEMPT = {
-    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
         "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.Stability clustering.mhav.Minimum "
@@ -309,6 +309,12 @@ def _of_selectors() -> Iterator[tuple[str, Recipe]]:
         yield f"{name}.cancel", Recipe(cancel, lambda one=one: {"episode": _asked(one)[1]})
         yield f"{name}.ask", Recipe(lambda one=one: _selector(one).ask())
         yield f"{name}.to_dict", Recipe(lambda one=one: _selector(one).to_dict())
+        yield f"{name}.to_dict_alone", Recipe(lambda one=one: _selector(one).to_dict_alone())
+        yield (
+            f"{name}.pending",
+            Recipe(lambda one=one, **given: _selector(one).pending(**given), lambda: {"numbers": [0]}),
+        )
+        yield f"{name}.arm_of", Recipe(lambda one=one, **given: _selector(one).arm_of(**given), lambda: {"number": 0})
         yield f"{name}.start_clipping", Recipe(lambda one=one: _selector(one).start_clipping())
         yield f"{name}.refuses", Recipe(lambda value, one=one: _selector(one).refuses(value), lambda: {"value": 0.5})
         yield (
