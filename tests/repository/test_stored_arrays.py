@@ -295,7 +295,7 @@ def test_bytes_planted_in_a_database_cost_little(place, rng, trap):
 
 
 SPOILED = {
-    "next_state": lambda array: array + 10**6,
+    "moves": lambda array: array + 10**6,
     "reward": lambda array: array * np.nan,
     "terminated": lambda array: array.astype(np.int8),
     "start_states": lambda array: array + 100,

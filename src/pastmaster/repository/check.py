@@ -239,12 +239,18 @@ class Examiner:
                 self.damage.append(Damage(f"sequences {table}", f"is {given}, must be {highest} or more"))
 
     def values(self) -> None:
-        """Every policy has a value in every task, and a task's value is its policy of record's."""
+        """Every policy has a value in every task, and a task's value is its policy of record's.
+
+        Where a ``max_loss`` is set, or policies were forgotten, only the policy of record need have a value.
+        """
+        settled = self.rows["admissions"]
+        ruled = any(settled[number]["max_loss"] is not None for number in [*settled][-1:])
+        complete = not (ruled or any("forgotten" in row["settings"] for row in self.rows["tasks"].values()))
         policies = np.array(sorted(n for t, n in self.vectors if t == "policies"), np.int64)
         columns = {int(number): np.sort(self.vectors["policies", int(number)][0]) for number in policies}
         for task in sorted(n for t, n in self.vectors if t == "tasks"):
             ids, values = self.vectors["tasks", task]
-            for policy in policies[~np.isin(policies, ids)].tolist():
+            for policy in policies[~np.isin(policies, ids)].tolist() if complete else ():
                 column = columns[policy]
                 place = np.searchsorted(column, task)
                 if place == len(column) or column[place] != task:
@@ -255,6 +261,8 @@ class Examiner:
             if not len(known) and ("policies", record) in self.vectors:
                 ids, values = self.vectors["policies", record]
                 known = values[ids == task]
+            if not (complete or len(known)):
+                self.damage.append(Damage(f"tasks {task}", f"its value under policy {record} is missing"))
             if len(known) and known[0] != row["value"]:
                 self.damage.append(Damage(f"tasks {task}", "its value is not that of its policy of record"))
 

@@ -95,14 +95,21 @@ _FOUND = Form(
         **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
         **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
         "kept": _list_of(_text),
+        "over_all": _none_or(
+            lambda found: not Form(dict.fromkeys(("n_tasks", "sampled"), _size) | {"mean_loss": _number}).misfit(found)
+        ),
     },
 )
 SETTINGS = {
     "policies": Form({}, {"name": _text, "source": _text, "n_states": _size, "n_actions": _size}),
     "tasks": Form(
         {"kind": lambda kind: kind in ("tabular", "gymnasium"), "evaluation_episodes": _none_or(_count(10**12, 2))},
-        {"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
+        {
+            **{"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
+            "forgotten": Form({"value": _number, "error": _number, "provenance": _text}),
+        },
     ),
+    "admissions": Form({"salt": _text}),
     "streams": Form(
         {}, {"clustering": Form({}), "entropy": _entropy, "seed": _none_or(_whole), "defaults": _none_or(_text)}
     ),
