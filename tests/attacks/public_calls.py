@@ -891,14 +891,24 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
         with pm.Repository(**arguments) as repository:
             return repr(repository)
 
+    def settled(**arguments: Any) -> Any:
+        with world().repository() as fresh:
+            fresh.add(world().random)
+            fresh.set_max_loss(**arguments)
+
     def imported(**arguments: Any) -> Any:
         with world().repository() as fresh:
             return fresh.import_(**arguments)
 
     yield (
         "Repository",
-        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True}, weight=0.5),
+        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True, "max_loss": None}, weight=0.5),
     )
+    yield (
+        "Repository.add_many",
+        Recipe(on("add_many"), lambda: {"tasks": [world().random], "batch": 2}, frozenset({"batch"})),
+    )
+    yield "Repository.set_max_loss", Recipe(settled, lambda: {"max_loss": 0.5}, weight=0.5)
     yield (
         "Repository.add",
         Recipe(
