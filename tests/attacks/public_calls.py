@@ -46,8 +46,8 @@ EXEMPT = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
-        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.Stability clustering.mhav.Minimum "
-        "continual.Reclustered continual.TaskDone "
+        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability "
+        "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"

@@ -67,7 +67,7 @@ def lower_limit(found: float, largest_weight: float, span: float, confidence: fl
     Examples
     --------
     >>> round(lower_limit(2.0, 1 / 500, 90.0), 3)
-    0.846
+    0.867
     """
     if found <= 0.0 or span <= 0.0:
         return 0.0
