@@ -23,6 +23,7 @@ The lower bound is the m at which this is 1 - confidence: with that confidence n
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pastmaster.tables import one_line
@@ -52,6 +53,16 @@ class OverAll(NamedTuple):
     high: float
     lower_bound: float
     confidence: float = CONFIDENCE
+
+    def told(self) -> dict[str, float | None]:
+        """The numbers by name, None where one is not known: JSON has no nan."""
+        return {name: None if math.isnan(value) else value for name, value in self._asdict().items()}
+
+    @classmethod
+    def of(cls, told: Mapping[str, float | None]) -> OverAll:
+        """From what ``told`` gave."""
+        known = {name: math.nan if value is None else value for name, value in told.items()}
+        return cls(int(known.pop("n_tasks")), int(known.pop("sampled")), **known)
 
     def __repr__(self) -> str:
         sure = "" if math.isnan(self.low) else f" ({self.low:.4g} to {self.high:.4g})" if self.sampled else " (exact)"

@@ -128,7 +128,7 @@ class ClusteringRecord:
         fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
         fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
-        fields["over_all"] = None if (told := result.get("over_all")) is None else OverAll(**told)
+        fields["over_all"] = None if (told := result.get("over_all")) is None else OverAll.of(told)
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
@@ -238,7 +238,7 @@ def _row(
     measures = ("n_clusters", "mean_radius", "mean_loss", "largest_loss")
     result = {name: getattr(found, name) for name in (*measures, *FIELDS, *COLUMNS)}
     kept = dict.fromkeys(values.policies[j].name for j in found.representatives.tolist())
-    result |= {"over_all": None if found.over_all is None else found.over_all._asdict()}
+    result |= {"over_all": None if found.over_all is None else found.over_all.told()}
     result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None, "kept": list(kept)}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
     arrays["task_ids"] = np.array([task.id for task in values.tasks], np.int64)

@@ -82,6 +82,11 @@ def _entropy(value: Any) -> bool:
     return _whole(value) or _list_of(_whole)(value)
 
 
+_OVER_ALL = Form(
+    dict.fromkeys(("n_tasks", "sampled"), _size)
+    | dict.fromkeys(("mean_loss", "confidence"), _number)
+    | dict.fromkeys(("low", "high", "lower_bound"), _none_or(_number))
+)
 _FOUND = Form(
     {
         **dict.fromkeys(("n_tasks", "n_clusters"), _size),
@@ -95,9 +100,7 @@ _FOUND = Form(
         **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
         **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
         "kept": _list_of(_text),
-        "over_all": _none_or(
-            lambda found: not Form(dict.fromkeys(("n_tasks", "sampled"), _size) | {"mean_loss": _number}).misfit(found)
-        ),
+        "over_all": _none_or(lambda found: _OVER_ALL.misfit(found) is None and {*found} == {*_OVER_ALL.needed}),
     },
 )
 SETTINGS = {
