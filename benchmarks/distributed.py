@@ -41,7 +41,7 @@ def streamed(place: str, total: int, n_jobs: int) -> float:
 
 
 def run(total: int = 2000) -> None:
-    from postgres import start
+    from postgres import start  # type: ignore[import-not-found]  # of the tests
 
     with tempfile.TemporaryDirectory(prefix="pastmaster") as folder:
         server = start(Path(folder) / "data")

@@ -17,7 +17,10 @@ Chernoff's bound with the best s: if L(S*) = m < b, the chance that l(S*) >= b i
 
     exp(-(b ln(b / m) - b + m) / (R w)).
 
-The lower bound is the m at which this is 1 - confidence: with that confidence no choice loses less on all tasks.
+The lower bound is the m at which this is 1 - confidence: with that confidence no choice loses less on all tasks. The
+same holds of losses that are cut at any level R' that does not depend on the landmarks, and a loss is at least the cut
+one. With R' far below R the bound is closer where losses are small. So two bounds are found, R' being eight times the
+repository's ``max_loss``, each with half of the risk, and the larger one is told.
 """
 
 from __future__ import annotations

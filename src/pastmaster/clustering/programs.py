@@ -86,8 +86,8 @@ def recombined(
     used = np.flatnonzero(result.x[: len(centre)] > 0.5)
     inside = np.where(within[:, used], radius[used], np.inf)
     nearest = problem.distance[:, centre[used]].argmin(axis=1)
-    labels = np.where(np.isfinite(inside.min(axis=1)), inside.argmin(axis=1), nearest)
-    return labels.astype(np.int32)
+    labels: IntArray = np.where(np.isfinite(inside.min(axis=1)), inside.argmin(axis=1), nearest).astype(np.int32)
+    return labels
 
 
 def _constraints(

@@ -42,7 +42,7 @@ from pastmaster.repository import rows
 from pastmaster.repository.schema import admissions, tasks
 from pastmaster.repository.worth import BETTER
 
-LANDMARKS = 512  # in all, or one to each cell if there are more of these
+LANDMARKS = 2048  # in all, or one to each cell if there are more of these
 EXACT_UP_TO = 2000  # tasks; with more a repository without ``max_loss`` warns
 
 
@@ -67,6 +67,7 @@ class Landmarks(NamedTuple):
     tasks: list[int]
     weights: FloatArray
     n_tasks: int
+    max_loss: float
 
 
 def current(connection: sa.Connection) -> Admission | None:
@@ -102,4 +103,4 @@ def landmarks(connection: sa.Connection, rule: Admission, most: int = LANDMARKS)
         wanted = max(1, min(len(members), round(most * len(members) / n_tasks)))
         found |= {number: len(members) / (n_tasks * wanted) for _, number in sorted(members)[:wanted]}
     numbers = sorted(found)
-    return Landmarks(numbers, np.array([found[number] for number in numbers]), n_tasks)
+    return Landmarks(numbers, np.array([found[number] for number in numbers]), n_tasks, rule.max_loss)

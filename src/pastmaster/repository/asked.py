@@ -7,6 +7,7 @@ candidates in landmarks that came before them are computed when they are asked f
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ import sqlalchemy as sa
 
 from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
-from pastmaster.clustering.over_all import OverAll, lower_limit
+from pastmaster.clustering.losses import Losses
+from pastmaster.clustering.over_all import CONFIDENCE, OverAll, lower_limit
 from pastmaster.estimation.intervals import mean_limits
 from pastmaster.repository import rows
 from pastmaster.repository.admission import Landmarks, landmarks
@@ -34,6 +36,7 @@ from pastmaster.repository.worth import (
 )
 from pastmaster.values import policy_distance
 
+CUT, CUT_SECONDS = 8.0, 10.0  # losses beyond so many times max_loss are cut for a second bound; to prove that
 AUDIT = 10_000  # tasks that are drawn for an estimate; of fewer all are looked at
 
 
@@ -161,7 +164,7 @@ def over_all(contents: Contents, values: Values, found: Clustering, rng: np.rand
     mean, sampled = float(sample.mean()), len(drawn) if n_tasks > AUDIT else 0
     low, high = (mean, mean) if not sampled else (math.nan, math.nan)
     if sampled and span is not None:
-        level = 1.0 - OverAll._field_defaults["confidence"]
+        level = 1.0 - CONFIDENCE
         ends = mean_limits(sample, np.array([0, len(sample)]), np.zeros(1), np.array([span]), level)
         low, high = map(float, ends[0])
     return OverAll(n_tasks, sampled, mean, low, high, _cost_over_all(values, found, span))
@@ -180,8 +183,24 @@ def _cost_over_all(values: Values, found: Clustering, span: float | None) -> flo
     if span is None:
         return math.nan
     sizes = range(1, len(values.policies) + 1) if price else (0,)
-    weight = float(marks.weights.max())
-    return min(price * size + lower_limit(proven - price * size, weight, span) for size in sizes)
+    weight, sure = float(marks.weights.max()), 1.0 - (1.0 - CONFIDENCE) / 2.0  # each of the two
+    cut = min(span, CUT * marks.max_loss)
+    bounds = ((proven, span), (_proven_of_cut(found, marks, cut) if cut else 0.0, cut))
+    return max(
+        min(price * size + lower_limit(bound - price * size, weight, most, sure) for size in sizes)
+        for bound, most in bounds
+    )
+
+
+def _proven_of_cut(found: Clustering, marks: Landmarks, cut: float) -> float:
+    """A bound on the cost of any choice on the landmarks, if no task could lose more than ``cut``."""
+    losses = Losses(np.minimum(found.distance, cut), found.must_keep, found.never_keep, marks.weights)
+    rng, deadline = np.random.default_rng(0), time.perf_counter() + CUT_SECONDS
+    if found.price:
+        made = losses.at_price(found.price, rng, deadline)
+    else:
+        made = losses.of_size(len(found.representatives), rng, deadline, start=found.representatives)
+    return made.lower_bound or 0.0
 
 
 def _largest_span(connection: sa.Connection) -> float | None:
