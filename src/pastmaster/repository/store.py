@@ -413,6 +413,10 @@ class Repository:
         A task's loss is what the best stored policy is worth in it, less what the best kept one is. Any stored policy
         may be kept: column j is the own policy of task j, and policies whose task was removed come last.
 
+        Where the repository has a ``max_loss``, the question is asked of landmarks, some 2,000 tasks that stand for all
+        by their weights, and ``over_all`` of the answer tells the mean loss over all tasks, with an interval, and a
+        lower bound.
+
         Parameters
         ----------
         k, max_loss, price, episodes, span, certify, time_limit, rng
@@ -421,7 +425,7 @@ class Repository:
             cost for so many ``episodes``, with the ``span`` of ``return_bounds()`` by default. With ``episodes``,
             ``price="measured"`` is the one at which stored tasks, left out with their policies, earn most.
         weights : array_like or mapping, optional
-            How much each task counts in the mean, in the order of ``tasks()``, or by name.
+            How much each task counts in the mean, in the order of ``tasks()``, or by name; not for landmarks.
         must_keep, never_keep : optional
             Policies that are kept in any case, or in none: their names, or column numbers.
 
@@ -503,7 +507,10 @@ class Repository:
         return self.database.read(lambda c: None if (found := clusterings.latest(c)) is None else found.read(c))
 
     def cells(self) -> dict[int, int]:
-        """The cell of each task in the latest clustering, by the task's id; tasks added since are missing."""
+        """The cell of each task in the latest clustering, by the task's id.
+
+        Tasks added since are missing, and, where the repository has a ``max_loss``, all that are no landmarks.
+        """
         return self.database.read(lambda c: {} if (found := clusterings.latest(c)) is None else found.cells(c))
 
     def sources(self) -> list[Stored]:
