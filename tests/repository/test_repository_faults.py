@@ -439,7 +439,8 @@ def one_row_spoilt(place: str, rng: np.random.Generator) -> Iterator[str]:
                 connection.exec_driver_sql("SET session_replication_role = replica")
             for table, found in before.items():
                 connection.execute(sa.delete(table))
-                connection.execute(sa.insert(table), [dict(row) for row in found])
+                if found:
+                    connection.execute(sa.insert(table), [dict(row) for row in found])
     finally:
         engine.dispose()
 

@@ -327,14 +327,25 @@ def test_the_rule_is_kept_in_backups_and_exported_folders(tmp_path):
             assert one.check() == []
 
 
-def test_one_damaged_record_does_not_lose_the_rule(tmp_path):
+@pytest.mark.parametrize(
+    ("statement", "places"),
+    [
+        ("DELETE FROM admissions WHERE id = 2", ["admissions"]),
+        ("DELETE FROM admissions WHERE id = 1", ["admissions"]),
+        ("UPDATE admissions SET max_loss = 7 WHERE id = 2", ["admissions 2", "admissions"]),
+        ("UPDATE admissions SET settings = '{}' WHERE id = 1", ["admissions 1", "admissions"]),
+    ],
+)
+def test_one_damaged_record_does_not_lose_the_rule(tmp_path, statement, places):
     with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
         repository.add_many(family(20))
-        repository.database.write(lambda c: c.execute(sa.text("DELETE FROM admissions WHERE id = 2")))
-        assert [damage.place for damage in repository.check()] == []
-        assert repository.max_loss == MAX_LOSS
-        repository.database.write(lambda c: c.execute(sa.text("UPDATE admissions SET max_loss = 7 WHERE id = 1")))
-        assert [damage.place for damage in repository.check()] == ["admissions 1"]
+        records = repository.records()
+        repository.database.write(lambda c: c.execute(sa.text(statement)))
+        assert [damage.place for damage in repository.check()] == places
+        repository.remove_damaged()
+        assert repository.check() == []
+        assert (repository.max_loss, repository.records()) == (MAX_LOSS, records)
+        repository.add(small_task(50))
 
 
 def test_a_damaged_candidate_leaves_its_tasks_and_settling_again_serves_them(tmp_path):

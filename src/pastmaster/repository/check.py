@@ -7,7 +7,8 @@ missing record that others refer to is named, and SQLite's own check of the file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ def examined(connection: sa.Connection) -> Examiner:
     examiner.streams()
     examiner.orphans()
     examiner.sequences()
+    examiner.admissions()
     examiner.values()
     return examiner
 
@@ -238,6 +240,12 @@ class Examiner:
             if self.counted.get(table, -1) < highest or (copy in last and copy not in self.counted):
                 self.damage.append(Damage(f"sequences {table}", f"is {given}, must be {highest} or more"))
 
+    def admissions(self) -> None:
+        """Every rule is there twice."""
+        found = self.rows["admissions"]
+        for number in alone(found):
+            self.damage.append(Damage("admissions", f"the copy of {number} is missing"))
+
     def values(self) -> None:
         """Every policy has a value in every task, and a task's value is its policy of record's.
 
@@ -285,6 +293,12 @@ class Examiner:
             reason = str(getattr(error, "orig", error)).strip().splitlines()
             self.damage.append(Damage(place, f"cannot be read: {reason[0] if reason else type(error).__name__}"))
         return default
+
+
+def alone(admissions: Mapping[int, rows.Row]) -> list[int]:
+    """The rules that have no copy: those of one salt are one rule."""
+    salts = Counter(row["settings"]["salt"] for row in admissions.values())
+    return [number for number, row in admissions.items() if salts[row["settings"]["salt"]] == 1]
 
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:

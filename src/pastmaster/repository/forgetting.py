@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.errors import DamagedError
 from pastmaster.repository import rows
-from pastmaster.repository.check import Examiner, examined
+from pastmaster.repository.check import Examiner, alone, examined
 from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.schema import RECORDS, arrays, clusterings, runs, sequences, tasks
@@ -81,6 +83,12 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "streams", number)
     for number in named["streams"]:
         _end_stream(connection, number)
+    for number in named["admissions"]:
+        rows.remove(connection, "admissions", number)
+    kept = {row["id"]: row for row in _readable_admissions(connection)}
+    for number in alone(kept):
+        same = {key: kept[number][key] for key in ("max_loss", "settings")}
+        rows.insert(connection, "admissions", same, {})
     lost = named["policies"]
     using = sa.or_(tasks.c.own_policy.in_(lost), tasks.c.policy_of_record.in_(lost))
     without = {*connection.execute(sa.select(tasks.c.id).where(using)).scalars()} - {*named["tasks"]}
@@ -93,6 +101,13 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "policies", number)
     if gone:
         drop_unused(connection, contents, *rows.numbers(connection, "policies"))
+
+
+def _readable_admissions(connection: sa.Connection) -> list[rows.Row]:
+    """The rules that are left, those that are found damaged later not among them."""
+    with suppress(DamagedError):
+        return rows.fetch(connection, "admissions")
+    return []
 
 
 def _served_by_another(connection: sa.Connection, number: int, lost: Sequence[int]) -> bool:
