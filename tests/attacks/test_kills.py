@@ -34,6 +34,11 @@ def salted(act: Callable[[Repository], Any]) -> Operation:
     return operate
 
 
+def complete(repository: Repository) -> None:
+    """Value every candidate in every landmark."""
+    repository.experience([repository.policy_records()[0].id])
+
+
 def spoil_and_heal(repository: Repository, folder: Path) -> None:
     repository.database.write(lambda c: c.execute(sa.text("UPDATE tasks SET name = 'spoilt' WHERE id = 2")))
     repository.remove_damaged()
@@ -49,7 +54,7 @@ OPERATIONS: dict[str, Operation] = {
     "set_max_loss": salted(lambda repository: repository.set_max_loss(0.5)),
     "streaming: add": lambda repository, _: repository.add(small_task(31)),
     "streaming: add_many": lambda repository, _: repository.add_many(map(small_task, range(20, 32)), batch=12),
-    "streaming: experience": lambda repository, _: repository.experience([1]),
+    "streaming: experience": lambda repository, _: complete(repository),
     "streaming: keep": lambda repository, _: repository.keep(k=1, rng=0),
     "streaming: a lower max_loss": salted(lambda repository: repository.set_max_loss(0.01)),
     "streaming: exact again": salted(lambda repository: repository.set_max_loss(None)),
@@ -91,7 +96,7 @@ def test_an_operation_killed_at_any_moment_is_done_or_not(
             repository.set_max_loss(1.0)
             repository.add_many(map(small_task, range(10, 18)))
         if name == "streaming: keep":  # which then has no values to complete, in a transaction of its own
-            repository.experience([1])
+            complete(repository)
 
     def attempt(moment: int | None) -> Path:
         folder = tmp_path / str(moment)
