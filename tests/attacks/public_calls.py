@@ -47,8 +47,8 @@ EXEMPT = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
-        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.Stability clustering.mhav.Minimum "
-        "continual.Reclustered continual.TaskDone "
+        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability "
+        "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
@@ -934,14 +934,24 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
         with pm.Repository(**arguments) as repository:
             return repr(repository)
 
+    def settled(**arguments: Any) -> Any:
+        with world().repository() as fresh:
+            fresh.add(world().random)
+            fresh.set_max_loss(**arguments)
+
     def imported(**arguments: Any) -> Any:
         with world().repository() as fresh:
             return fresh.import_(**arguments)
 
     yield (
         "Repository",
-        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True}, weight=0.5),
+        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True, "max_loss": None}, weight=0.5),
     )
+    yield (
+        "Repository.add_many",
+        Recipe(on("add_many"), lambda: {"tasks": [world().random], "batch": 2}, frozenset({"batch"})),
+    )
+    yield "Repository.set_max_loss", Recipe(settled, lambda: {"max_loss": 0.5}, weight=0.5)
     yield (
         "Repository.add",
         Recipe(

@@ -17,7 +17,7 @@ from pastmaster.arrays import Array, FloatArray, IntArray
 from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as kernels
 from pastmaster.clustering.baselines import default_thresholds, greedy_labels
 from pastmaster.clustering.chain import Chain
-from pastmaster.clustering.programs import pair_program
+from pastmaster.clustering.programs import pair_program, recombined
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.shield import Shield
 
@@ -25,7 +25,8 @@ TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 PROGRAM = 5.0  # seconds for an integer program that recombines cells
-SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
+SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined exactly
+MOST_WITHIN = 2 * 10**8  # tasks times cells that are recombined, where tasks are more
 STAY = np.array([0.0, 1.0, 0.5])  # the chances of a walk that stays on its rung
 Restart = tuple[int, np.random.Generator]
 """The number of a restart and its random stream."""
@@ -100,7 +101,7 @@ class Search:
         if self.plain or self.over:
             return best.labels
         if problem.n_tasks > SMALL:
-            return problem.descended(best.labels, self.deadline)[0]
+            return self._recombine_many(walks, best)
         if problem.kind != kernels.AVERAGE:
             return best.labels
         found = [problem.cells(walk.labels) for walk in walks]
@@ -115,6 +116,34 @@ class Search:
             deadline = min(self.deadline, time.perf_counter() + PROGRAM)
             _, made = pair_program(problem, centre.astype(np.int64), radius, count, deadline)
             if made is not None:
+                made, made_cost = problem.descended(made, self.deadline)
+                if made_cost < cost:
+                    labels, cost = made, made_cost
+        return labels
+
+    def _recombine_many(self, walks: list[Walk], best: Walk) -> IntArray:
+        """The same where tasks are many: of the cells of the best walks, as many as memory allows."""
+        problem = self.problem
+        labels, cost = problem.descended(best.labels, self.deadline)
+        if not problem.directed or problem.kind != kernels.AVERAGE:
+            return labels
+        pairs: set[tuple[int, float]] = set()
+        for walk in sorted(walks, key=lambda walk: walk.cost):
+            cells = problem.cells(walk.labels)
+            more = pairs | {*zip(cells.representatives.tolist(), cells.radii.tolist(), strict=True)}
+            if pairs and len(more) * problem.n_tasks > MOST_WITHIN:
+                break
+            pairs = more
+        centre, radius = np.array(sorted(pairs)).T
+        c = int(best.labels.max()) + 1
+        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
+        for count in counts:
+            if self.over:
+                break
+            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
+            made = recombined(problem, centre.astype(np.int64), radius, count, deadline, SMALL)
+            if made is not None and (self.n_clusters is None or len(np.unique(made)) == count):
+                made = problem.labels("search_clusterings", made)
                 made, made_cost = problem.descended(made, self.deadline)
                 if made_cost < cost:
                     labels, cost = made, made_cost

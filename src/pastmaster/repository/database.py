@@ -45,8 +45,10 @@ class Database:
         try:
             if isinstance(self.backend, File):
                 self._calmly(self.backend.check_schema)
-            if self._calmly(current_revision) != schema.REVISION:
+            self.revision = self._calmly(current_revision)
+            if self.revision != schema.REVISION and not self._readable():
                 self._once(WRITERS, lambda connection: upgrade(connection, self.place, create))
+                self.revision = schema.REVISION
             self._former = self._calmly(version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
                 self.backend.forget_log()
@@ -57,6 +59,10 @@ class Database:
         except PastmasterError as error:
             self.close()
             raise type(error)(f"Repository: {error}") from error.__cause__
+
+    def _readable(self) -> bool:
+        """Whether this is an earlier schema in a file that cannot be written to, and that can be read as it is."""
+        return isinstance(self.backend, File) and self.revision in schema.READABLE and self.backend.reads_only
 
     @property
     def is_sqlite(self) -> bool:

@@ -87,6 +87,12 @@ class File:
         )  # fmt: skip
         USERS.add(self)
 
+    @property
+    def reads_only(self) -> bool:
+        """Whether the file cannot be written to here."""
+        folder = os.access(self.path.parent, os.W_OK)  # a journal is made beside it
+        return self._mode in (READ, READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
+
     def release(self) -> None:
         """Close the connections that are idle."""
         self.engine.dispose()

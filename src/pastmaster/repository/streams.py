@@ -180,7 +180,7 @@ class Stream:
         asked = {"price": "measured"} if {"k", "max_loss", "price"}.isdisjoint(told) else {}
         how: dict[str, Any] = {"span": None, "certify": False, "time_limit": FOR_EVER} | asked | told
         measured = how.get("price") == "measured"
-        keep(self._contents.database, (self._id, position), episodes=episodes if measured else None, rng=rng, **how)
+        keep(self._contents, (self._id, position), episodes=episodes if measured else None, rng=rng, **how)
         return self.clusterings()[position]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:
@@ -189,7 +189,7 @@ class Stream:
         By default distances are symmetric, as the paper's agent has them.
         """
         paper = {"episodes": None, "span": None, "directed": False, "method": "search"}
-        cluster(self._contents.database, (self._id, position), **(paper | options))
+        cluster(self._contents, (self._id, position), **(paper | options))
         return self.clusterings()[position]
 
 
