@@ -301,6 +301,15 @@ def test_policies_of_tasks_met_since_the_last_choice_are_sources(tmp_path):
     assert sources == {"measured": since, "settled": [0, 0, 0, 0, 2, 2, 2, 2, 2]}
 
 
+def test_policies_that_were_just_learned_are_no_sources_before_the_next_choice(tmp_path):
+    """What a first task's learner found, nothing maybe, would keep the learners of the next ones waiting."""
+    tasks = surveillance.family(6, 2, rng=3, n_sequences=3)
+    options = {"model": False, "bounds": (-10.0, 90.0), "evaluation_episodes": 2}
+    with Repository(tmp_path / "learned.db") as repository:
+        run = ContinualTransfer(repository, episodes=30, recluster_every=4, rng=0, **options).run(tasks)
+    assert run.n_sources.tolist()[:4] == [0, 0, 0, 0]
+
+
 def test_no_later_policy_takes_the_place_of_a_pinned_one(repository):
     """Of two policies "x" the first is pinned as "x (1)"; then another is stored under that very name."""
     tasks = grids(7)

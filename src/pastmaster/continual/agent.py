@@ -67,7 +67,8 @@ class ContinualTransfer:
         continues with its own, and a new one gets a fresh seed, which the result tells.
     sources : {"clusters", "all", "none"}
         The policies to reuse: those that are kept, all of them, or none (learning alone). By default the policies of
-        tasks stored since the last choice are sources too; where ``clustering`` is given, the kept ones alone.
+        tasks stored since the last choice are sources too, unless they were learned; where ``clustering`` is given, the
+        kept ones alone.
     bounds : tuple of float, optional
         The least and the greatest return of an episode; by default those of the stored tasks. They must be given
         where tasks have no model and no known range of rewards.

@@ -263,14 +263,20 @@ def _there(connection: sa.Connection, table: str, wanted: list[int]) -> list[row
 
 
 def source_ids(connection: sa.Connection, with_new: bool = False) -> list[int]:
-    """The ids of the policies that the latest clustering keeps, each policy once; then, if asked, of tasks since."""
+    """The ids of the policies that the latest clustering keeps, each policy once.
+
+    ``with_new`` adds those of tasks stored since, unless they were learned: these may be worth nothing yet.
+    """
     clustering = latest(connection)
     ids = [] if clustering is None else clustering.kept_policies(connection)
+    new: set[int] = set()
     if with_new:
         last = 0 if clustering is None else max(clustering.cells(connection), default=0)
         since = rows.fetch_where(connection, "tasks", RECORDS["tasks"].c.id > last)
-        ids += [row["policy_of_record"] for row in since]
-    digests = {row["id"]: row["digest"] for row in _there(connection, "policies", ids)}
+        new = {row["policy_of_record"] for row in since} - set(ids)
+    found = _there(connection, "policies", [*ids, *sorted(new)])
+    digests = {row["id"]: row["digest"] for row in found if row["id"] not in new or row["provenance"] != "learned"}
+    ids += sorted(new)
     first = {digests[number]: number for number in reversed(ids) if number in digests}
     return list(first.values())[::-1]
 
