@@ -54,7 +54,8 @@ EXEMPT = {
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
     ),
     "how the library makes those": (
-        "Clustering.of ContinualRun.of TransferRun.of continual.Reclustered.of continual.TaskDone.of "
+        "Clustering.of ContinualRun.of TransferRun.of clustering.OverAll.of clustering.OverAll.told "
+        "continual.Reclustered.of continual.TaskDone.of "
         "repository.ClusteringRecord.of repository.PolicyRecord.of repository.StoredRun.of repository.TaskRecord.of "
         "policies.OnnxPolicy.misfit policies.OnnxPolicy.try_out "
         "Bounds.joined Chain.rungs Clustering.of_columns clustering.Question.check clustering.Question.check_asked "
