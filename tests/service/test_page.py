@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -14,22 +13,9 @@ from pastmaster.client import Client
 from pastmaster.service import add_token, make_task, started
 from pastmaster.service.schema import prepare
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at"),
-    pytest.mark.long(15),
-]
+pytestmark = pytest.mark.long(15)
 NAME = "<img src=x onerror=alert(1)><script>alert(2)<"
 ARMS = [f"{NAME}b", "'\"&quot;<td>", "javascript:alert(3)", "a" * 100]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=240_000)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,19 +107,11 @@ class Search:
         found = [problem.cells(walk.labels) for walk in walks]
         pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
         centre, radius = np.array(pairs).T
-        labels, cost = best.labels, best.cost
-        c = int(best.labels.max()) + 1
-        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
-        for count in counts:
-            if self.over:
-                break
-            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
-            _, made = pair_program(problem, centre.astype(np.int64), radius, count, deadline)
-            if made is not None:
-                made, made_cost = problem.descended(made, self.deadline)
-                if made_cost < cost:
-                    labels, cost = made, made_cost
-        return labels
+
+        def made(count: int, deadline: float) -> IntArray | None:
+            return pair_program(problem, centre.astype(np.int64), radius, count, deadline)[1]
+
+        return self._best_made(made, best, len(pairs), best.labels, best.cost)
 
     def _recombine_many(self, walks: list[Walk], best: Walk) -> IntArray:
         """The same where tasks are many: of the cells of the best walks, as many as memory allows."""
@@ -135,16 +127,27 @@ class Search:
                 break
             pairs = more
         centre, radius = np.array(sorted(pairs)).T
+
+        def made(count: int, deadline: float) -> IntArray | None:
+            found = recombined(problem, centre.astype(np.int64), radius, count, deadline, SMALL)
+            if found is None or (self.n_clusters is not None and len(np.unique(found)) != count):
+                return None
+            return problem.labels("search_clusterings", found)
+
+        return self._best_made(made, best, len(pairs), labels, cost)
+
+    def _best_made(
+        self, make: Callable[[int, float], IntArray | None], best: Walk, most: int, labels: IntArray, cost: float
+    ) -> IntArray:
+        """The best of these labels and those made of about as many cells as ``best`` has, ``most`` at most."""
         c = int(best.labels.max()) + 1
-        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
+        counts = range(max(1, c - 1), min(most, c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
         for count in counts:
             if self.over:
                 break
-            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
-            made = recombined(problem, centre.astype(np.int64), radius, count, deadline, SMALL)
-            if made is not None and (self.n_clusters is None or len(np.unique(made)) == count):
-                made = problem.labels("search_clusterings", made)
-                made, made_cost = problem.descended(made, self.deadline)
+            made = make(count, min(self.deadline, time.perf_counter() + PROGRAM))
+            if made is not None:
+                made, made_cost = self.problem.descended(made, self.deadline)
                 if made_cost < cost:
                     labels, cost = made, made_cost
         return labels

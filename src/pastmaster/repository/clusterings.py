@@ -269,14 +269,12 @@ def source_ids(connection: sa.Connection, with_new: bool = False) -> list[int]:
     """
     clustering = latest(connection)
     ids = [] if clustering is None else clustering.kept_policies(connection)
-    new: set[int] = set()
     if with_new:
         last = 0 if clustering is None else max(clustering.cells(connection), default=0)
         since = rows.fetch_where(connection, "tasks", RECORDS["tasks"].c.id > last)
-        new = {row["policy_of_record"] for row in since} - set(ids)
-    found = _there(connection, "policies", [*ids, *sorted(new)])
-    digests = {row["id"]: row["digest"] for row in found if row["id"] not in new or row["provenance"] != "learned"}
-    ids += sorted(new)
+        new = _there(connection, "policies", [row["policy_of_record"] for row in since])
+        ids += [row["id"] for row in new if row["provenance"] != "learned"]
+    digests = {row["id"]: row["digest"] for row in _there(connection, "policies", ids)}
     first = {digests[number]: number for number in reversed(ids) if number in digests}
     return list(first.values())[::-1]
 
