@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-SECTIONS = ("core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "estimates")
+SECTIONS = (
+    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "scale", "service",
+    "estimates",
+)  # fmt: skip
 
 for name in sys.argv[1:] or SECTIONS:
     import_module(f"benchmarks.{name}").run()

@@ -128,14 +128,13 @@ def _seconds(call: Any) -> float:
 
 PAPER: dict[str, Any] = {"selector": "exp3-transfer", "learner": QLearning()}
 AGENTS: dict[str, dict[str, Any]] = {
-    "recommended, clusters": RECOMMENDED,
-    "recommended, all policies": RECOMMENDED | {"sources": "all"},
+    "ours: kept policies, what is known of old tasks": {},
+    "ours, all policies": {"sources": "all"},
+    "ours, no model": {"model": False, "bounds": (-10.0, 90.0), "evaluation_episodes": 2},
+    "regret balancing, clusters, nothing known": RECOMMENDED,
     "EXP-3-Transfer, clusters (the paper)": PAPER,
     "EXP-3-Transfer, all policies": PAPER | {"sources": "all"},
     "Q-learning alone": PAPER | {"sources": "none"},
-    "Q-learning alone, exploring less and less": PAPER | {"sources": "none", "learner": RECOMMENDED["learner"]},
-    "recommended, clusters, no model": RECOMMENDED
-    | {"model": False, "bounds": (-10.0, 90.0), "evaluation_episodes": 2},
 }
 
 

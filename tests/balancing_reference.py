@@ -274,8 +274,8 @@ class Balancing:
             self.decide()
         better = self.learner_seems_better()
         idle = self.asked >= 10 * self.c and not self.searching and self.left * (1 - self.lead) > self.lead
-        few = 1.5 * self.c**2 <= self.left
-        other = self.another() if few and (better or idle) else None
+        few = 16 * self.left >= self.c**2 if better else idle and 1.5 * self.c**2 <= self.left
+        other = self.another() if few else None
         if other is not None:
             self.arm, self.searching, self.decide_at, better = other, True, self.n_told, False
         self.guarding = False

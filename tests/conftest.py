@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -167,6 +168,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> misbehaving.Clock:
     monkeypatch.setattr("pastmaster.tasks.guard.time", clock)
     monkeypatch.setattr(misbehaving, "lose_an_hour", lambda: clock.advance(3600.0))
     return clock
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A chromium without a window."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not on the PATH: the page cannot be looked at")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=240_000)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

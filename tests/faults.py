@@ -350,7 +350,8 @@ def altered(value: Any, rng: np.random.Generator) -> Any:
 
 def spoil(connection: sa.Connection, before: Mapping[sa.Table, Any], rng: np.random.Generator) -> str:
     """Alter a row of any table in one column, delete it, or give an array what belongs to another; says which."""
-    names = ["arrays", "arrays", "arrays", "sequences", *RECORDS]
+    tables = ["arrays", "arrays", "arrays", "sequences", *RECORDS]
+    names = [name for name in tables if len(before[metadata.tables[name]])]
     table = metadata.tables[names[int(rng.integers(len(names)))]]
     row = dict(before[table][int(rng.integers(len(before[table])))])
     key = [column.name for column in table.primary_key]

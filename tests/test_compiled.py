@@ -28,6 +28,10 @@ def numbers(mdp: TabularMDP, rng: np.random.Generator) -> dict[str, np.ndarray]:
         mdp.next_state, 2 * mdp.reward, probability=mdp.probability, terminated=mdp.terminated,
         gamma=mdp.gamma, start=mdp.start, horizon=mdp.horizon,
     )  # fmt: skip
+    windier = TabularMDP(
+        mdp.next_state, mdp.reward, terminated=mdp.terminated, gamma=mdp.gamma, start=mdp.start, horizon=mdp.horizon,
+        probability=None if mdp.probability is None else np.flip(mdp.probability, axis=2),
+    )  # fmt: skip
     return {
         "value": solution.value,
         "policy": solution.policy,
@@ -35,6 +39,7 @@ def numbers(mdp: TabularMDP, rng: np.random.Generator) -> dict[str, np.ndarray]:
         "evaluate": np.stack([evaluate(mdp, policy) for policy in policies]),
         "cross values": cross_values([mdp], policies),
         "shared cross values": cross_values([mdp, twin], policies),
+        "stacked cross values": cross_values([mdp, windier], policies),
         "bounds": np.array(return_bounds(mdp)),
     }
 
@@ -76,7 +81,7 @@ def compiled_bits(seed) -> list[str]:
 def test_compiled_equals_plain_bit_for_bit(compiled_bits, seed):
     plain_bits = bits(seed, NUMBA_DISABLE_JIT="1")
     assert (plain_bits[-1], compiled_bits[-1]) == ("compiled,False", "compiled,True")  # two different things ran
-    assert len(plain_bits) == 2 * 3 * 4 * 7 + 15 + 1
+    assert len(plain_bits) == 2 * 3 * 4 * 8 + 15 + 1
     pairs = zip(plain_bits[:-1], compiled_bits[:-1], strict=True)
     assert not [plain[:60] for plain, compiled in pairs if plain != compiled]
 

@@ -88,6 +88,28 @@ def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_co
     assert (tmp_path / "out" / "opponents.png").read_bytes().startswith(PNG)
 
 
+def test_the_website_sells_more_with_the_service(tmp_path):
+    pytest.importorskip("fastapi")
+    printed = quick("website.py", tmp_path)
+    ways = r"^(pastmaster serve|EXP-3|A/B test, then the winner|even split) +([\d.]+) purchases per 100 "
+    sold = {way: float(count) for way, count in re.findall(ways, printed, re.MULTILINE)}
+    assert len(sold) == 4
+    assert sold["pastmaster serve"] > sold["even split"]
+    told, asked, lost = map(int, re.search(r"last day: (\d+) of (\d+) returns told, (\d+) lost", printed).groups())
+    assert (told + lost, asked) == (150, 150)
+    assert (tmp_path / "out" / "website.png").read_bytes().startswith(PNG)
+
+
+def test_the_fleet_runs_what_the_service_says(tmp_path):
+    pytest.importorskip("fastapi")
+    printed = quick("fleet.py", tmp_path)
+    assert printed.startswith("3 of 3 controllers kept; the new variant: cart-pole, ")
+    ways = r"^(the service decides|by lot|only learning) +([\d.]+) an episode"
+    assert len(re.findall(ways, printed, re.MULTILINE)) == 3
+    assert re.search(r"^60 episodes told, [123] controllers downloaded; best: ", printed, re.MULTILINE)
+    assert (tmp_path / "out" / "fleet.png").read_bytes().startswith(PNG)
+
+
 def test_the_solvers_tell_what_a_portfolio_of_each_size_costs(tmp_path):
     printed = quick("which_solvers.py", tmp_path)
     assert printed.startswith("40 instances, 6 solvers; virtual best: ")

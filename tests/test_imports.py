@@ -14,7 +14,7 @@ ORDER = (
     "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
     "figures",
     "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
-    "keeping", "testing", "repository", "continual", "domains", "experiments", "report", "cli",
+    "keeping", "testing", "repository", "continual", "service", "client", "domains", "experiments", "report", "cli",
     "__main__",
 )  # fmt: skip
 
@@ -69,8 +69,8 @@ def test_kernels_need_only_the_decorator():
 
 
 HEAVY = (
-    "alembic", "cloudpickle", "dask", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime", "pandas", "plotly",
-    "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3", "torch",
+    "alembic", "cloudpickle", "dask", "fastapi", "jax", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime",
+    "pandas", "plotly", "pydantic", "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3", "torch",
 )  # fmt: skip
 """Packages that take long to import: they are loaded by what uses them."""
 
@@ -84,7 +84,7 @@ def test_importing_loads_nothing_heavy_and_registers_the_environments(module):
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    names = ["CartPole", "ColouredGrid", "Surveillance", "Tabular", "WindyCorridor"]
+    names = ["CartPole", "ColouredGrid", "JaxCartPole", "Surveillance", "Tabular", "WindyCorridor"]
     assert done.stdout.strip() == str([f"pastmaster/{name}-v0" for name in names])
 
 
@@ -94,7 +94,9 @@ def test_every_public_name_is_there():
     assert len(set(pastmaster.__all__)) == len(pastmaster.__all__)
 
 
-@pytest.mark.parametrize("room", ["clustering", "continual", "domains", "estimation", "parallel", "report", "reuse"])
+@pytest.mark.parametrize(
+    "room", ["client", "clustering", "continual", "domains", "estimation", "parallel", "report", "reuse", "service"]
+)
 def test_a_room_is_found_without_being_imported_by_name(room):
     script = f"import pastmaster\nprint(pastmaster.{room}.__name__, callable(pastmaster.solve))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

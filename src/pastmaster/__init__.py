@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         InvalidInputError as InvalidInputError,
         PastmasterError as PastmasterError,
         RepositoryError as RepositoryError,
+        ServiceError as ServiceError,
         TaskError as TaskError,
     )
     from pastmaster.estimation import (
@@ -76,7 +77,12 @@ if TYPE_CHECKING:
         transfer as transfer,
     )
     from pastmaster.solving import Solution as Solution, solve as solve
-    from pastmaster.tasks import GymTask as GymTask, TabularEnv as TabularEnv, TabularMDP as TabularMDP
+    from pastmaster.tasks import (
+        GymTask as GymTask,
+        JaxTask as JaxTask,
+        TabularEnv as TabularEnv,
+        TabularMDP as TabularMDP,
+    )
     from pastmaster.values import (
         Bounds as Bounds,
         cross_values as cross_values,
@@ -94,7 +100,7 @@ _PLACES = {
     "cost_lower_bound exhaustive_clustering greedy_clustering keep_curve mhav read_aslib regret_bound "
     "search_clusterings sensitivity",
     "continual": "ContinualRun ContinualTransfer plot_streams",
-    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",
     "keeping": "keep",
     "policies": "load_onnx load_sb3",
@@ -103,12 +109,12 @@ _PLACES = {
     "LatentUCB PolicyAdvice ProbabilisticPolicyReuse QLearning RegretBalancing RegretGuarantee SB3Learning TransferRun "
     "TsallisINF decay plot_curves transfer",
     "solving": "Solution solve",
-    "tasks": "GymTask TabularEnv TabularMDP",
+    "tasks": "GymTask JaxTask TabularEnv TabularMDP",
     "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
-_ROOMS = (*_PLACES, *_SUBMODULES, "experiments", "parallel", "report")
+_ROOMS = (*_PLACES, *_SUBMODULES, "client", "experiments", "parallel", "report", "service")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 

@@ -14,3 +14,8 @@ gym.register(
     vector_entry_point="pastmaster.domains.cart_pole:CartPoleVectorEnv",
     max_episode_steps=CART_POLE_STEPS,
 )
+gym.register(
+    "pastmaster/JaxCartPole-v0",
+    "pastmaster.domains.cart_pole:jax_environment",
+    max_episode_steps=CART_POLE_STEPS,
+)

@@ -34,6 +34,17 @@ class DamagedError(RepositoryError):
     """Something stored is not what was written; the message names it."""
 
 
+class ServiceError(PastmasterError, RuntimeError):
+    """The service refuses a request, or does not answer; ``code`` is for programs, ``status`` is HTTP's, 0 for none."""
+
+    def __init__(self, message: str, status: int, code: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    def __reduce__(self) -> tuple[type[ServiceError], tuple[object, ...]]:
+        return type(self), (self.args[0], self.status, self.code)
+
+
 class TaskError(PastmasterError, RuntimeError):
     """The environment of a task raised, hung, or returned what it must not; the message names it."""
 

@@ -24,7 +24,7 @@ from made_up import write_scenario
 from onnx_models import mlp
 
 import pastmaster as pm
-from pastmaster import domains, estimation, policies, testing
+from pastmaster import domains, estimation, policies, tasks, testing
 from pastmaster.clustering import Question, mhav
 from pastmaster.continual import JsonLines, Progress, TensorBoard
 from pastmaster.reuse import QLearner
@@ -35,6 +35,7 @@ ROOMS = (
 )  # fmt: skip
 MODULES = ("clustering.mhav", *(f"domains.{name}" for name in domains.__all__))
 ONNX = importlib.util.find_spec("onnxruntime") is not None
+JAX = importlib.util.find_spec("jax") is not None
 ONNX_SETTINGS = {
     "observations": {"": [[4], "float32", 0]}, "inputs": {"": "obs"}, "output": "out", "state": {}, "layout": None,
     "actions": {
@@ -43,21 +44,23 @@ ONNX_SETTINGS = {
     "normalise": None,
 }  # fmt: skip
 EXEMPT = {
-    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError TaskError",
+    "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "records that calls return, made by the library": (
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
-        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.Stability clustering.mhav.Minimum "
-        "continual.Reclustered continual.TaskDone "
+        "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability "
+        "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
     ),
     "how the library makes those": (
-        "Clustering.of ContinualRun.of TransferRun.of continual.Reclustered.of continual.TaskDone.of "
+        "Clustering.of ContinualRun.of TransferRun.of clustering.OverAll.of clustering.OverAll.told "
+        "continual.Reclustered.of continual.TaskDone.of "
         "repository.ClusteringRecord.of repository.PolicyRecord.of repository.StoredRun.of repository.TaskRecord.of "
         "policies.OnnxPolicy.misfit policies.OnnxPolicy.try_out "
         "Bounds.joined Chain.rungs Clustering.of_columns clustering.Question.check clustering.Question.check_asked "
         "clustering.Question.counts clustering.Question.size_cost GymTask.environment GymTask.vector_environment "
+        "JaxTask.environment JaxTask.vector_environment JaxTask.watch "
         "repository.ClusteringRecord.arrays repository.ClusteringRecord.cells repository.ClusteringRecord.read "
         "repository.ClusteringRecord.kept_policies repository.Stream.commit repository.Stream.cluster "
         "repository.Stream.keep "
@@ -74,7 +77,8 @@ EXEMPT = {
     "environments for gymnasium.make, which calls them": (
         "domains.cart_pole.CartPoleEnv domains.cart_pole.CartPoleVectorEnv domains.cart_pole.CartPoleVectorEnv.reset "
         "domains.cart_pole.CartPoleVectorEnv.step domains.coloured_grid.ColouredGridEnv "
-        "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv"
+        "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv "
+        "domains.cart_pole.jax_environment tasks.JaxEnv.step"
     ),
     "pictures of these": (
         "domains.coloured_grid.ColouredGridPicture domains.coloured_grid.ColouredGridPicture.ansi "
@@ -160,6 +164,8 @@ class World:
         self.distance = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 8.0], [9.0, 8.0, 0.0]])
         self.cart = pm.GymTask("pastmaster/CartPole-v0", {"length": 0.7}, gamma=0.9, horizon=3)
         self.chance = pm.GymTask(Dice, gamma=0.9, horizon=3, reward_range=(0.0, 1.0), time_limit=None)
+        if JAX:
+            self.pole = importlib.import_module("pastmaster.domains.jax_cart_pole").CartPole()
         self.clustering = pm.Clustering.from_labels(self.distance, [0, 0, 1], episodes=100, span=1.0)
         self.run = pm.transfer(self.mdp, [[0, 0, 0], [1, 0, 1]], episodes=6, trials=2, rng=0)
         self.estimate = pm.estimate_cross_values(
@@ -304,6 +310,12 @@ def _of_selectors() -> Iterator[tuple[str, Recipe]]:
         yield f"{name}.cancel", Recipe(cancel, lambda one=one: {"episode": _asked(one)[1]})
         yield f"{name}.ask", Recipe(lambda one=one: _selector(one).ask())
         yield f"{name}.to_dict", Recipe(lambda one=one: _selector(one).to_dict())
+        yield f"{name}.to_dict_alone", Recipe(lambda one=one: _selector(one).to_dict_alone())
+        yield (
+            f"{name}.pending",
+            Recipe(lambda one=one, **given: _selector(one).pending(**given), lambda: {"numbers": [0]}),
+        )
+        yield f"{name}.arm_of", Recipe(lambda one=one, **given: _selector(one).arm_of(**given), lambda: {"number": 0})
         yield f"{name}.start_clipping", Recipe(lambda one=one: _selector(one).start_clipping())
         yield f"{name}.refuses", Recipe(lambda value, one=one: _selector(one).refuses(value), lambda: {"value": 0.5})
         yield (
@@ -499,6 +511,38 @@ def _of_tasks() -> Iterator[tuple[str, Recipe]]:
         ),
     )
     yield "GymTask.watch", Recipe(lambda: world().cart.watch())
+    if not JAX:
+        return
+    yield (
+        "JaxTask",
+        Recipe(
+            lambda **arguments: pm.JaxTask(**arguments)().reset(seed=0),
+            lambda: {
+                "env": "pastmaster/JaxCartPole-v0", "params": {"length": 0.7}, "gamma": 0.9, "horizon": 5, "name": "a",
+                "reward_range": (0.0, 1.0), "time_limit": 5.0,
+            },
+            weight=0.5,
+        ),
+    )  # fmt: skip
+    yield (
+        "JaxTask.variants",
+        Recipe(
+            pm.JaxTask.variants,
+            lambda: {
+                "env": world().pole, "params": {"length": [0.5, 0.7]}, "gamma": 0.9, "horizon": 5, "names": ["a", "b"],
+            },
+            weight=0.5,
+        ),
+    )  # fmt: skip
+    yield (
+        "tasks.JaxEnv",
+        Recipe(
+            lambda **arguments: tasks.JaxEnv(**arguments).reset(seed=0),
+            lambda: {"env": world().pole, "params": {"length": 0.7}},
+            weight=0.5,
+        ),
+    )
+    yield "tasks.JaxEnv.reset", Recipe(lambda **how: tasks.JaxEnv(world().pole).reset(**how), lambda: {"seed": 0})
 
 
 def _stepped(**arguments: Any) -> Any:
@@ -891,14 +935,24 @@ def _of_repository() -> Iterator[tuple[str, Recipe]]:
         with pm.Repository(**arguments) as repository:
             return repr(repository)
 
+    def settled(**arguments: Any) -> Any:
+        with world().repository() as fresh:
+            fresh.add(world().random)
+            fresh.set_max_loss(**arguments)
+
     def imported(**arguments: Any) -> Any:
         with world().repository() as fresh:
             return fresh.import_(**arguments)
 
     yield (
         "Repository",
-        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True}, weight=0.5),
+        Recipe(opened, lambda: {"url_or_path": world().folder / "0.db", "create": True, "max_loss": None}, weight=0.5),
     )
+    yield (
+        "Repository.add_many",
+        Recipe(on("add_many"), lambda: {"tasks": [world().random], "batch": 2}, frozenset({"batch"})),
+    )
+    yield "Repository.set_max_loss", Recipe(settled, lambda: {"max_loss": 0.5}, weight=0.5)
     yield (
         "Repository.add",
         Recipe(

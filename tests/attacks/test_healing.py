@@ -97,7 +97,8 @@ class Copies:
                 for table in reversed(metadata.sorted_tables):
                     connection.execute(sa.delete(table))
                 for table, found in self.rows.items():
-                    connection.execute(sa.insert(table), [dict(row) for row in found])
+                    if found:
+                        connection.execute(sa.insert(table), [dict(row) for row in found])
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import faults
@@ -18,8 +19,24 @@ from attempts import Tally
 from faults import acknowledge, acknowledged, canonical, dump, repetitions, small_task
 
 from pastmaster import Repository, solve
+from pastmaster.repository import admission
 
 Operation = Callable[[Repository, Path], Any]
+
+
+def salted(act: Callable[[Repository], Any]) -> Operation:
+    """An operation that draws no salt of its own, so that it always leaves the same."""
+
+    def operate(repository: Repository, _: Path) -> Any:
+        admission.secrets = SimpleNamespace(token_hex=lambda n: "0" * 2 * n)  # type: ignore[assignment]
+        return act(repository)
+
+    return operate
+
+
+def complete(repository: Repository) -> None:
+    """Value every candidate in every landmark."""
+    repository.experience([repository.policy_records()[0].id])
 
 
 def spoil_and_heal(repository: Repository, folder: Path) -> None:
@@ -34,6 +51,13 @@ OPERATIONS: dict[str, Operation] = {
     "remove": lambda repository, _: repository.remove(2, 3),
     "cluster": lambda repository, _: repository.cluster(n_clusters=2, rng=1, restarts=1),
     "remove_damaged": spoil_and_heal,
+    "set_max_loss": salted(lambda repository: repository.set_max_loss(0.5)),
+    "streaming: add": lambda repository, _: repository.add(small_task(31)),
+    "streaming: add_many": lambda repository, _: repository.add_many(map(small_task, range(20, 32)), batch=12),
+    "streaming: experience": lambda repository, _: complete(repository),
+    "streaming: keep": lambda repository, _: repository.keep(k=1, rng=0),
+    "streaming: a lower max_loss": salted(lambda repository: repository.set_max_loss(0.01)),
+    "streaming: exact again": salted(lambda repository: repository.set_max_loss(None)),
     "backup": lambda repository, folder: repository.backup(folder / "backup.db"),
     "export": lambda repository, folder: repository.export(folder / "exported"),
 }
@@ -68,6 +92,11 @@ def test_an_operation_killed_at_any_moment_is_done_or_not(
         for number in range(4):
             repository.add(small_task(number))
         repository.cluster(n_clusters=2, rng=0, restarts=1)
+        if name.startswith("streaming"):
+            repository.set_max_loss(1.0)
+            repository.add_many(map(small_task, range(10, 18)))
+        if name == "streaming: keep":  # which then has no values to complete, in a transaction of its own
+            complete(repository)
 
     def attempt(moment: int | None) -> Path:
         folder = tmp_path / str(moment)

@@ -19,7 +19,7 @@ from pastmaster import (
     search_clusterings,
     sensitivity,
 )
-from pastmaster.clustering import _chain_kernels as kernels, bound
+from pastmaster.clustering import Question, _chain_kernels as kernels, bound, programs, restarts as walking
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -545,3 +545,42 @@ def test_long_names_in_a_picture_keep_what_tells_them_apart():
 
 
 D3 = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
+
+
+# Many tasks
+
+
+def _in_groups(seed, n_tasks=300, n_policies=12):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(6, n_policies))[rng.integers(6, size=n_tasks)] + 0.2 * rng.normal(
+        size=(n_tasks, n_policies)
+    )
+    return scores.max(axis=1, keepdims=True) - scores
+
+
+def test_cells_of_the_restarts_are_recombined_where_tasks_are_many(monkeypatch):
+    monkeypatch.setattr(walking, "SMALL", 50)
+    asked = {"n_clusters": 4, "directed": True, "restarts": 5, "iterations": 100}
+    found = [search_clusterings(_in_groups(seed), rng=seed, **asked) for seed in range(5)]
+    monkeypatch.setattr(walking, "recombined", lambda *_: None)
+    alone = [search_clusterings(_in_groups(seed), rng=seed, **asked) for seed in range(5)]
+    costs = np.array([[a.cost, b.cost] for a, b in zip(found, alone, strict=True)])
+    assert (costs[:, 0] <= costs[:, 1]).all()
+    assert (costs[:, 0] < costs[:, 1]).any()
+    assert all(kept.n_clusters == 4 for kept in found)
+
+
+@pytest.mark.parametrize("most", [300, 20])
+def test_tasks_within_the_same_pairs_are_one_task_of_the_program(most):
+    """With all groups the program is the whole one; with few of them its answer is still a clustering."""
+    problem = Question(n_clusters=4, directed=True).about("test", _in_groups(1))
+    centre = np.repeat(np.arange(12), 3)
+    radius = np.concatenate([np.quantile(problem.distance[:, j], [0.3, 0.6, 1.0]) for j in range(12)])
+    deadline = time.perf_counter() + 60
+    bound, _ = programs.pair_program(problem, centre, radius, 4, deadline)
+    labels = programs.recombined(problem, centre, radius, 4, deadline, most)
+    assert labels.shape == (300,)
+    paid = problem.cost(problem.labels("test", labels))
+    if most == 300:
+        assert paid <= bound / 300 * (1 + 1e-3)
+    assert paid < problem.distance.max()

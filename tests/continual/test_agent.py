@@ -281,9 +281,33 @@ def test_without_pins_a_choice_of_a_person_lasts_until_the_next_one(repository):
     """What the guide says of it."""
     stocked(repository).keep(k=1, must_keep="south")
     run = lifelong(repository, recluster_every=2, clustering=None).run(grids(6)[3:])
-    assert run.n_sources.tolist()[:2] == [1, 1]
+    assert run.n_sources.tolist()[:2] == [1, 2]  # what was met since is a source too
     assert repository.clusterings()[-1].stream == (1, 2)
     assert repository.clusterings()[-1].settings["measured"] == 60
+
+
+def test_policies_of_tasks_met_since_the_last_choice_are_sources(tmp_path):
+    """Each of these tasks has a policy of its own; where a person settles what is kept, that alone is reused."""
+    tasks = surveillance.family(9, 2, rng=3, n_sequences=3)
+    sources, kept = {}, {}
+    for name, options in (("measured", {}), ("settled", {"clustering": {"k": 2}})):
+        with Repository(tmp_path / f"{name}.db") as repository:
+            run = ContinualTransfer(repository, episodes=30, recluster_every=4, rng=0, **options).run(tasks)
+            sources[name] = run.n_sources.tolist()
+            kept[name] = {record.stream[1]: record.result["n_clusters"] for record in repository.clusterings()}
+            last = repository.runs()[7].source_names
+            assert set(last[-3:]) == {task.name for task in tasks[4:7]} or name == "settled"
+    since = [n % 4 + kept["measured"].get(n - n % 4, 0) for n in range(9)]
+    assert sources == {"measured": since, "settled": [0, 0, 0, 0, 2, 2, 2, 2, 2]}
+
+
+def test_policies_that_were_just_learned_are_no_sources_before_the_next_choice(tmp_path):
+    """What a first task's learner found, nothing maybe, would keep the learners of the next ones waiting."""
+    tasks = surveillance.family(6, 2, rng=3, n_sequences=3)
+    options = {"model": False, "bounds": (-10.0, 90.0), "evaluation_episodes": 2}
+    with Repository(tmp_path / "learned.db") as repository:
+        run = ContinualTransfer(repository, episodes=30, recluster_every=4, rng=0, **options).run(tasks)
+    assert run.n_sources.tolist()[:4] == [0, 0, 0, 0]
 
 
 def test_no_later_policy_takes_the_place_of_a_pinned_one(repository):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +15,7 @@ from pastmaster import ContinualTransfer, Repository, solve, transfer
 from pastmaster.domains import coloured_grid
 from pastmaster.report import write_report
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH: the page cannot be looked at"),
-    pytest.mark.long(10),
-]
+pytestmark = pytest.mark.long(10)
 KINDS = ("curves", "map", "distance", "shares")
 DRAWN = ".plot .main-svg"
 NAME = f"{HOSTILE}<b>x</b>"  # plotly would set the x in bold
@@ -32,14 +26,6 @@ def page_file(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("report")
     folder = write_reproduction(place / "out", experiments=("coloured-grid",), n_tasks=14, seeds=(0,), name=NAME)
     return write_report(folder, place / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=240_000)
-        yield started
-        started.close()
 
 
 @pytest.fixture

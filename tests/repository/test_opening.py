@@ -254,7 +254,7 @@ except PastmasterError as error:
 
 def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(filled, tmp_path, rng):
     before = snapshot(filled)
-    limit = 96 * 1024
+    limit = 112 * 1024
     done = run(NO_ROOM, filled, limit, tmp_path / "out")
     print(done.stdout)
     assert done.stderr == ""

@@ -295,7 +295,7 @@ def test_bytes_planted_in_a_database_cost_little(place, rng, trap):
 
 
 SPOILED = {
-    "next_state": lambda array: array + 10**6,
+    "moves": lambda array: array + 10**6,
     "reward": lambda array: array * np.nan,
     "terminated": lambda array: array.astype(np.int8),
     "start_states": lambda array: array + 100,
@@ -305,17 +305,18 @@ SPOILED = {
 
 def test_arrays_that_make_no_task_are_refused_though_their_checksums_are_right(place, rng):
     task = random_task(rng)
+    stored = {**vars(task), "moves": task.next_state - np.arange(task.n_states, dtype=np.int32)[:, None]}
     with Repository(place) as repository:
         repository.add(task)
     for name, spoil in SPOILED.items():
         with Repository(place) as repository:
-            plant(repository, "tasks", 1, name, pack(spoil(getattr(task, name))))
+            plant(repository, "tasks", 1, name, pack(spoil(stored[name])))
             with pytest.raises(DamagedError, match=r"^tasks 1: "):
                 repository.task(1)
             with pytest.raises(DamagedError, match=r"^tasks 1: "):
                 repository.add(random_task(rng))
             assert {damage.place for damage in repository.check()} == {"tasks 1"}, name
-            plant(repository, "tasks", 1, name, pack(getattr(task, name)))
+            plant(repository, "tasks", 1, name, pack(stored[name]))
             assert repository.check() == []
 
 

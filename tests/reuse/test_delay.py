@@ -572,3 +572,21 @@ def test_a_fleet_that_starts_at_once_does_not_all_go_to_the_learner():
     arms = [selector.ask().arm for _ in range(20)]
     assert arms.count(3) <= selector.kappa * math.sqrt(20) + 1
     assert set(arms) >= {0, 1, 2}
+
+
+def test_a_state_can_be_written_in_parts_that_do_not_depend_on_how_many_are_open():
+    selector = TsallisINF(3, bounds=(0, 1), rng=0)
+    asked = [selector.ask() for _ in range(6)]
+    for number in (0, 3, 4):
+        selector.tell(asked[number], 0.5)
+    selector.cancel(asked[5])
+    assert (selector.first_open, selector.n_open) == (1, 2)
+    assert [selector.arm_of(number) for number in range(7)] == [
+        None, asked[1].arm, asked[2].arm, None, None, None, None,
+    ]  # fmt: skip
+    parts = selector.pending(range(7))
+    assert list(parts) == [1, 2, 3, 4]
+    assert selector.to_dict_alone() | {"open": list(parts.values())} == selector.to_dict()
+    for number in (1, 2):
+        selector.tell(asked[number], 0.5)
+    assert (selector.first_open, selector.n_open, selector.pending(range(7))) == (6, 0, {})

@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pastmaster import Experience, Informed, RegretBalancing
+from pastmaster import (
+    Experience,
+    Informed,
+    RegretBalancing,
+    cross_values,
+    policy_distance,
+    return_bounds,
+    search_clusterings,
+    solve,
+    transfer,
+)
+from pastmaster.domains import surveillance
 from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.informed import LIKENESS
 
@@ -580,3 +591,28 @@ def test_many_sources_are_not_all_tried_before_the_learner():
         arms.append(episode.arm)
     assert len(set(arms)) < 60
     assert payoff[arms].mean() > 0.8 * 0.5
+
+
+def test_wrong_experience_of_few_sources_costs_little_in_few_episodes():
+    """Columns exchanged: what each source was worth is said of another. Each of the 14 is tried before the learner."""
+    rng = np.random.default_rng([7103, 100, 2, True])
+    old = surveillance.family(100, 2, n_sequences=6, complex=True, rng=rng)
+    new = surveillance.new_tasks(old, 10, rng=rng)
+    policies, bounds = [solve(task).policy for task in old], return_bounds(old)
+    U = np.asarray(cross_values(old, policies))
+    found = search_clusterings(
+        policy_distance(U, paired=True), episodes=10_000, span=bounds.span, rng=0, restarts=4, certify=False
+    )
+    kept = np.asarray(found.representatives)
+    wrong = Experience(U[:, kept[np.random.default_rng(5).permutation(len(kept))]], best=U.max(axis=1))
+
+    def earned(**options):
+        runs = (
+            transfer(
+                task, [policies[j] for j in kept], episodes=100, bounds=bounds, rng=k, on_violation="widen", **options
+            )
+            for k, task in enumerate(new)
+        )
+        return np.mean([run.returns.mean() for run in runs]) - bounds.lower
+
+    assert earned(experience=wrong) > 0.95 * earned(selector="regret-balancing")

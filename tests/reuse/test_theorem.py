@@ -336,7 +336,7 @@ def plain_rounds(task, learner, selector, share, n, seed):
         learner.own_episodes[0] = 0
         episode = selector.ask()
         ran[r] = arm = episode.arm
-        x[r], _, likelihood = engine.episode(arm)
+        x[r], _, likelihood = engine.episode(arm, r)
         assert arm == C or np.array_equal(learner.Q, saved_Q)  # it looked on, and forgot
         selector.tell(episode, x[r], likelihood if share else None)
         likelihoods[r], scores[r] = likelihood, selector._arms[SCORE]

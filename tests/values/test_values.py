@@ -8,7 +8,9 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from pastmaster import InvalidInputError, TabularMDP, cross_values, domains, evaluate, solve
+from pastmaster.domains import windy_corridor
 from pastmaster.policies import TablePolicy
+from pastmaster.values import cross as values_cross
 
 HORIZONS = (None, 1, 2, 31, 64, 65, 200, 1000)
 
@@ -395,3 +397,45 @@ def test_every_kind_of_policy_is_valued(rng):
         evaluate(task, Drawn())
     with pytest.raises(InvalidInputError, match=r"policies\[1\]\[0\] is action 9, must be in 0..1"):
         cross_values([task], [Right(), lambda state: 9])
+
+
+def stack_of_tasks(rng: np.random.Generator, count: int, outcomes: int, horizon: int | None) -> list[TabularMDP]:
+    """Tasks with the same targets; chances (some of them 0), rewards and ends differ."""
+    targets = rng.integers(7, size=(7, 3, outcomes))
+    tasks = []
+    for _ in range(count):
+        chances = rng.dirichlet(np.ones(outcomes), size=(7, 3))
+        chances[rng.random((7, 3)) < 0.3] = np.eye(outcomes)[0]
+        rewards = np.where(rng.random((7, 3, outcomes)) < 0.4, rng.normal(size=(7, 3, outcomes)), 0.0)
+        more = {"terminated": rng.random((7, 3, outcomes)) < 0.2, "gamma": 0.9, "horizon": horizon, "start": 2}
+        tasks.append(TabularMDP(targets, rewards, probability=chances, **more))
+    return tasks
+
+
+@pytest.mark.parametrize("outcomes", [2, 3, 5])
+@pytest.mark.parametrize("horizon", [1, 7, 300])
+def test_tasks_valued_side_by_side_have_the_values_of_each_alone(outcomes, horizon):
+    rng = np.random.default_rng(outcomes + horizon)
+    tasks = stack_of_tasks(rng, 19, outcomes, horizon)
+    policies = [*rng.integers(3, size=(12, 7)), rng.dirichlet(np.ones(3), size=7)]
+    cross = values_cross._Cross(tasks, policies)
+    assert sorted(map(len, cross.together)) == [3, 16]
+    together = np.asarray(cross_values(tasks, policies))
+    alone = np.concatenate([np.asarray(cross_values([task], policies)) for task in tasks])
+    np.testing.assert_array_equal(together, alone)
+    assert (together != 0).any()
+    order = rng.permutation(19)
+    np.testing.assert_array_equal(cross_values([tasks[i] for i in order], policies, n_jobs=2), alone[order])
+
+
+def test_only_tasks_with_the_same_targets_and_horizon_are_stacked():
+    rng = np.random.default_rng(0)
+    first, other = stack_of_tasks(rng, 3, 2, 9), stack_of_tasks(rng, 2, 2, 9)
+    endless = stack_of_tasks(rng, 2, 2, None)
+    assert set(values_cross._stacks([*first, *other, *endless], list(range(7)))) == {(0, 1, 2), (3, 4)}
+
+
+def test_the_windy_corridors_are_stacked_by_goal():
+    tasks = windy_corridor.family()
+    cross = values_cross._Cross(tasks, [np.zeros(tasks[0].n_states, int)])
+    assert sorted(map(len, cross.together)) == [9] * 10

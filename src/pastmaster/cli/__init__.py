@@ -11,6 +11,7 @@ from pastmaster.cli.options import Commands
 from pastmaster.cli.repo import repo
 from pastmaster.cli.report import report
 from pastmaster.cli.reproduce import reproduce
+from pastmaster.cli.serve import serve, token
 from pastmaster.cli.transfer import transfer
 
 
@@ -20,5 +21,5 @@ def main() -> None:
     """Lifelong policy reuse: which policies are worth keeping, and which one fits a new task."""
 
 
-for command in (demo, keep, repo, transfer, continual, report, reproduce):
+for command in (demo, keep, repo, transfer, continual, serve, token, report, reproduce):
     main.add_command(command)

@@ -126,11 +126,11 @@ def _typed(option: click.Parameter) -> str:
 repository_argument = click.argument("place", metavar="REPOSITORY")
 
 
-def opened(place: str, *, create: bool = False) -> Repository:
+def opened(place: str, *, create: bool = False, max_loss: float | None = None) -> Repository:
     """The repository at a place."""
     from pastmaster.repository import Repository
 
-    return Repository(place, create=create)
+    return Repository(place, create=create, max_loss=max_loss)
 
 
 @contextmanager

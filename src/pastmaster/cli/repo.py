@@ -36,10 +36,36 @@ def repo() -> None:
 
 @repo.command()
 @options.repository_argument
-def init(place: str) -> None:
+@click.option("--max-loss", type=float, help="Store a policy only if its task would otherwise lose more than this.")
+def init(place: str, max_loss: float | None) -> None:
     """Make an empty repository (one that is there already is left as it is)."""
-    with options.opened(place, create=True) as repository:
+    with options.opened(place, create=True, max_loss=max_loss) as repository:
         printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
+
+
+@repo.command("max-loss")
+@options.repository_argument
+@click.argument("limit", required=False)
+def max_loss(place: str, limit: str | None) -> None:
+    """Tell, or set to LIMIT, what a task may lose before its own policy is stored ("none": all policies are).
+
+    With a limit, policies that no task needs are forgotten, and a repository grows with what it keeps. With none, each
+    task is solved again, and each policy valued in every task.
+
+    \b
+    pastmaster repo max-loss tasks.db
+    pastmaster repo max-loss tasks.db 0.5
+    """
+    with options.opened(place) as repository:
+        if limit is not None:
+            try:
+                wanted = None if limit == "none" else float(limit)
+            except ValueError:
+                raise click.UsageError(f"LIMIT is {cut(limit)!r}, must be a number or none") from None
+            repository.set_max_loss(wanted)
+        has, policies = repository.max_loss, len(repository.policy_records())
+        told = "every policy is stored" if has is None else f"max_loss {has:g}"
+        printing.say(f"{repository.place}: {told}; {counted(len(repository), 'task')}, {counted(policies, 'policy')}")
 
 
 @repo.command(cls=TakesPolicies)

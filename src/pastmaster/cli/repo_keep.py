@@ -67,6 +67,7 @@ def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: 
     if as_json:
         names = ("cost", "lower_bound", "mean_loss", "largest_loss", "mean_radius", "directed", "seed")
         told = {name: getattr(found, name) for name in names} | {"price": found.price}
+        told["over_all"] = None if found.over_all is None else found.over_all.told()
         printing.print_json(told | {"kept": kept, "tasks": lost})
     else:
         _print(kept)

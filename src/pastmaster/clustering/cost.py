@@ -15,6 +15,7 @@ the largest distance to a task of the same cell (an upper bound on "average", an
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -63,7 +64,7 @@ def regret_bound(c: npt.ArrayLike, episodes: float, span: float) -> Any:
     check_setting("regret_bound", episodes, span)
     episodes, span = float(episodes), float(span)  # a float32 would round the product
     with np.errstate(over="ignore", invalid="ignore"):
-        bound = span * 2.0 * np.sqrt(np.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
+        bound = span * 2.0 * np.sqrt(math.e - 1.0) * np.sqrt((cells + 1.0) * np.log(cells + 1.0) / episodes)
     return bound if bound.ndim else float(bound)
 
 

@@ -15,10 +15,11 @@ from pastmaster.checks import as_name, is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.doubts import Doubt, shifts
+from pastmaster.clustering.over_all import OverAll
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
-from pastmaster.tables import WIDEST, counted, cut, frame, html_table, shown
+from pastmaster.tables import WIDEST, counted, cut, frame, html_table, one_line, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,8 @@ class Clustering:
         The most that a task may lose, where ``keep(max_loss=...)`` was asked.
     price : float or None
         What a policy had to earn a task to be kept, where ``keep(price=...)`` was asked.
+    over_all : OverAll or None
+        What the kept policies lose over all tasks of a repository, where they were chosen on a sample of them.
     traces, interrupted : ndarray or None, bool
         The best cost during each restart of the search [restarts, 100], and whether Ctrl-C ended it.
     seed : int or None
@@ -132,6 +135,7 @@ class Clustering:
     never_keep: tuple[int, ...] = ()
     max_loss: float | None = None
     price: float | None = None
+    over_all: OverAll | None = None
 
     @classmethod
     def from_labels(
@@ -308,6 +312,8 @@ class Clustering:
         if self.kind in KEPT:
             names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "
             measured = f"{KEPT[self.kind](self)}{end}"
+            if self.over_all is not None:
+                return one_line(f"{kept}{self.over_all}")
             return next((x for x in (f"{names}{measured}",) if len(x) <= WIDEST), f"{kept}{measured}")
         split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
         line = f"{kept}cost {self.cost:.4g}{split}{end}"

@@ -52,6 +52,44 @@ def pair_program(
     return (unit * float(bound) if known else -np.inf), labels
 
 
+def recombined(
+    problem: DistanceProblem, centre: LongArray, radius: FloatArray, c: int, deadline: float, most: int
+) -> IntArray | None:
+    """Labels of a good clustering made of c of these pairs, where tasks are many; None if none is found in time.
+
+    Tasks that are within the same pairs are interchangeable: each such group is one task that counts as often. With
+    more than ``most`` groups, those of most tasks make the program. In the end every task joins the smallest of the
+    chosen pairs that it is within, or else the centre it loses least by.
+    """
+    from scipy import optimize
+
+    within = problem.distance[:, centre] <= radius
+    patterns, counts = np.unique(np.packbits(within, axis=1), axis=0, return_counts=True)
+    largest = np.sort(np.argsort(-counts, kind="stable")[:most])
+    held = np.unpackbits(patterns[largest], axis=1, count=len(centre)).astype(np.bool_)
+    task, pair = np.nonzero(held)
+    unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))
+    constraints = _constraints(centre, pair, task, len(held), c, symmetric=False)
+    left = deadline - time.perf_counter()
+    if left <= 0.0 or not held.any(axis=1).all():
+        return None
+    share = counts[largest] / counts[largest].sum() * len(held)
+    result = optimize.milp(
+        np.concatenate([np.zeros(len(centre)), share[task] * radius[pair] / unit]),
+        constraints=constraints,
+        integrality=np.concatenate([np.ones(len(centre)), np.zeros(len(task))]),
+        bounds=optimize.Bounds(0.0, 1.0),
+        options={"time_limit": left, "mip_rel_gap": 1e-4},
+    )
+    if result.x is None:
+        return None
+    used = np.flatnonzero(result.x[: len(centre)] > 0.5)
+    inside = np.where(within[:, used], radius[used], np.inf)
+    nearest = problem.distance[:, centre[used]].argmin(axis=1)
+    labels: IntArray = np.where(np.isfinite(inside.min(axis=1)), inside.argmin(axis=1), nearest).astype(np.int32)
+    return labels
+
+
 def _constraints(
     centre: LongArray, pair: LongArray, task: LongArray, n_tasks: int, c: int, symmetric: bool
 ) -> list[Any]:

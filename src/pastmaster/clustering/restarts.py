@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pastmaster.arrays import Array, FloatArray, IntArray
 from pastmaster.clustering import _chain_kernels as chain_kernels, _kernels as kernels
 from pastmaster.clustering.baselines import default_thresholds, greedy_labels
 from pastmaster.clustering.chain import Chain
-from pastmaster.clustering.programs import pair_program
+from pastmaster.clustering.programs import pair_program, recombined
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.shield import Shield
 
@@ -25,7 +25,8 @@ TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 PROGRAM = 5.0  # seconds for an integer program that recombines cells
-SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined
+SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined exactly
+MOST_WITHIN = 2 * 10**8  # tasks times cells that are recombined, where tasks are more
 STAY = np.array([0.0, 1.0, 0.5])  # the chances of a walk that stays on its rung
 Restart = tuple[int, np.random.Generator]
 """The number of a restart and its random stream."""
@@ -100,22 +101,53 @@ class Search:
         if self.plain or self.over:
             return best.labels
         if problem.n_tasks > SMALL:
-            return problem.descended(best.labels, self.deadline)[0]
+            return self._recombine_many(walks, best)
         if problem.kind != kernels.AVERAGE:
             return best.labels
         found = [problem.cells(walk.labels) for walk in walks]
         pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
         centre, radius = np.array(pairs).T
-        labels, cost = best.labels, best.cost
+
+        def made(count: int, deadline: float) -> IntArray | None:
+            return pair_program(problem, centre.astype(np.int64), radius, count, deadline)[1]
+
+        return self._best_made(made, best, len(pairs), best.labels, best.cost)
+
+    def _recombine_many(self, walks: list[Walk], best: Walk) -> IntArray:
+        """The same where tasks are many: of the cells of the best walks, as many as memory allows."""
+        problem = self.problem
+        labels, cost = problem.descended(best.labels, self.deadline)
+        if not problem.directed or problem.kind != kernels.AVERAGE:
+            return labels
+        pairs: set[tuple[int, float]] = set()
+        for walk in sorted(walks, key=lambda walk: walk.cost):
+            cells = problem.cells(walk.labels)
+            more = pairs | {*zip(cells.representatives.tolist(), cells.radii.tolist(), strict=True)}
+            if pairs and len(more) * problem.n_tasks > MOST_WITHIN:
+                break
+            pairs = more
+        centre, radius = np.array(sorted(pairs)).T
+
+        def made(count: int, deadline: float) -> IntArray | None:
+            found = recombined(problem, centre.astype(np.int64), radius, count, deadline, SMALL)
+            if found is None or (self.n_clusters is not None and len(np.unique(found)) != count):
+                return None
+            return problem.labels("search_clusterings", found)
+
+        return self._best_made(made, best, len(pairs), labels, cost)
+
+    def _best_made(
+        self, make: Callable[[int, float], IntArray | None], best: Walk, most: int, labels: IntArray, cost: float
+    ) -> IntArray:
+        """The best of these labels and those made of about as many cells as ``best`` has, ``most`` at most."""
         c = int(best.labels.max()) + 1
-        counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
+        counts = range(max(1, c - 1), min(most, c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
         for count in counts:
             if self.over:
                 break
-            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
-            _, made = pair_program(problem, centre.astype(np.int64), radius, count, deadline)
+            made = make(count, min(self.deadline, time.perf_counter() + PROGRAM))
             if made is not None:
-                made, made_cost = problem.descended(made, self.deadline)
+                made, made_cost = self.problem.descended(made, self.deadline)
                 if made_cost < cost:
                     labels, cost = made, made_cost
         return labels

@@ -3,7 +3,8 @@
 For each task of a stream: run T episodes of ``transfer`` with the current source policies, and with what these were
 worth in the tasks before; store the task with its policy, solved exactly where the model is known, else the one that
 was learned; after every J tasks cluster all stored tasks, and take the representatives' policies as sources from then
-on.
+on. By default the policies of tasks met since are sources too: with what is known of old tasks they cost little, and a
+new stream need not wait for its first J tasks.
 
 All random numbers of task h come from a generator made of the stream's entropy and h alone, and a task is committed
 together with its run. So an agent that was killed continues with the task it was at, and ends with the same bits.
@@ -65,7 +66,9 @@ class ContinualTransfer:
         A seed, or a generator, from which the stream's entropy is drawn once. By default a stream that was begun
         continues with its own, and a new one gets a fresh seed, which the result tells.
     sources : {"clusters", "all", "none"}
-        The policies to reuse: those the clustering keeps (the paper's), all of them, or none (learning alone).
+        The policies to reuse: those that are kept, all of them, or none (learning alone). By default the policies of
+        tasks stored since the last choice are sources too, unless they were learned; where ``clustering`` is given, the
+        kept ones alone.
     bounds : tuple of float, optional
         The least and the greatest return of an episode; by default those of the stored tasks. They must be given
         where tasks have no model and no known range of rewards.
@@ -97,7 +100,7 @@ class ContinualTransfer:
     ...     agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0)
     ...     run = agent.run(windy_corridor.family()[:3])
     >>> run.returns.shape, run.n_sources.tolist(), run.reclustered
-    ((3, 20), [0, 0, 1], [2])
+    ((3, 20), [0, 1, 1], [2])
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class ContinualTransfer:
         self._entropy = [int(word) for word in generator.integers(2**63, size=2)]
         self._given_rng = rng is not None
         self._defaults: dict[str, Any] = {}
-        self._measures = False  # whether the price of a policy is measured
+        self._measures = False  # whether the price of a policy is measured, and new policies are sources at once
 
     def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -193,7 +196,7 @@ class ContinualTransfer:
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
         """One task: transfer, then commit task, policy and run together."""
-        sources = stored.sources(self.sources)
+        sources = stored.sources(self.sources, with_new=self._measures)
         run = transfer(
             task, self._named(sources), episodes=self.episodes, bounds=self._bounds(task, position, bool(sources)),
             rng=self._generator(position, 0), **self._reuse(list(sources)),

@@ -21,7 +21,8 @@ from pastmaster.environments import CART_POLE_STEPS as STEPS
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, checked_rng
 from pastmaster.tables import shown
-from pastmaster.tasks import GymTask
+from pastmaster.tasks import GymTask, JaxEnv
+from pastmaster.tasks.jax_dynamics import jax_of
 
 GAMMA = 0.99
 GRAVITY, LENGTH, FORCE = (1.6, 25.0), (0.05, 2.0), (5.0, 10.0)  # the family's ranges
@@ -158,13 +159,26 @@ DEFAULTS = {"gravity": 9.8, "length": 0.5, "force_mag": 10.0, "masscart": 1.0, "
 
 def _set_parameters(env: Any, parameters: dict[str, float]) -> None:
     """Give an environment of Gymnasium's these parameters, and the defaults for the others."""
+    _check_parameters(parameters)
+    for name, value in (DEFAULTS | parameters).items():
+        setattr(env, name, float(value))
+    env.total_mass = env.masscart + env.masspole
+    env.polemass_length = env.masspole * env.length
+
+
+def _check_parameters(parameters: dict[str, float]) -> None:
     for name, value in parameters.items():
         if name not in DEFAULTS:
             raise InvalidInputError(f"CartPole: {name} is no parameter, must be one of {', '.join(DEFAULTS)}")
         if not is_finite(value) or (value == 0 if name == "force_mag" else value <= 0):
             must = "a number other than 0" if name == "force_mag" else "a number above 0"
             raise InvalidInputError(f"CartPole: {name} is {shown(value)}, must be {must}")
-    for name, value in (DEFAULTS | parameters).items():
-        setattr(env, name, float(value))
-    env.total_mass = env.masscart + env.masspole
-    env.polemass_length = env.masspole * env.length
+
+
+def jax_environment(**parameters: float) -> JaxEnv:
+    """``gymnasium.make("pastmaster/JaxCartPole-v0", gravity=1.6)``: one variant as a JAX program."""
+    _check_parameters(parameters)
+    jax_of("pastmaster/JaxCartPole-v0")
+    from pastmaster.domains.jax_cart_pole import CartPole
+
+    return JaxEnv(CartPole(), parameters)

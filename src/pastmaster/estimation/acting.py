@@ -85,8 +85,13 @@ class Actors:
     def reset_seed(self, number: int) -> int:
         """The seed of an episode's reset."""
         if number not in self.seeds:
-            self.seeds[number] = int(np.random.default_rng([self.seed, number]).integers(2**31))
+            self.seeds[number] = episode_seed(self.seed, number)
         return self.seeds[number]
+
+
+def episode_seed(seed: int, number: int) -> int:
+    """The seed of the reset of a task's episode."""
+    return int(np.random.default_rng([seed, number]).integers(2**31))
 
 
 def is_plain(space: gym.Space[Any]) -> bool:

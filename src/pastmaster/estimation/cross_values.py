@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +23,7 @@ from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.allocation import RUN, Allocation, evenly
 from pastmaster.estimation.intervals import ahead_of_best, entry_limits
-from pastmaster.estimation.means import certain_values, fitting_policy, is_certain
+from pastmaster.estimation.means import certain_values, fitting_policy, has_one_episode, is_certain_table, kind_of
 from pastmaster.estimation.ranges import CALLER, Ranges
 from pastmaster.estimation.result import CrossValueEstimate, Round, cost_interval, kept_distances
 from pastmaster.estimation.returns import Returns
@@ -154,15 +153,25 @@ def _exact_returns(tasks: list[Task], columns: list[Policy], paired: bool) -> Re
     """No episodes yet, but the values of entries whose episodes are all the same; tables are checked to fit."""
     if paired and len(tasks) != len(columns):
         raise InvalidInputError(f"{CALLER}: paired is True, must be False: {len(tasks)} tasks, {len(columns)} policies")
-    for (i, task), (j, column) in product(enumerate(tasks), enumerate(columns)):
-        fitting_policy(column, task, f"{CALLER}: in tasks[{i}] policies[{j}]")
-    exact = np.array([[is_certain(task, column) for column in columns] for task in tasks])
+    _check_columns(tasks, columns)
+    exact = np.outer(list(map(has_one_episode, tasks)), list(map(is_certain_table, columns)))
     returns = Returns(exact, paired)
     for i, task in enumerate(tasks):
         some = np.flatnonzero(exact[i]).tolist()
         for j, value in zip(some, certain_values(task, [columns[j] for j in some]), strict=True):
             returns.add(i, j, np.array([value]))
     return returns
+
+
+def _check_columns(tasks: list[Task], columns: list[Policy]) -> None:
+    """Refuse a policy that does not fit a task; tables and networks are tried once in tasks of one kind."""
+    seen: set[str] = set()
+    for i, task in enumerate(tasks):
+        kind = kind_of(task)
+        some = [(j, column) for j, column in enumerate(columns) if kind not in seen or isinstance(column, OnnxPolicy)]
+        for j, column in some:
+            fitting_policy(column, task, f"{CALLER}: in tasks[{i}] policies[{j}]")
+        seen.add(kind)
 
 
 def _sealed_values(returns: Returns) -> CrossValues:

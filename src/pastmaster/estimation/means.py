@@ -21,6 +21,7 @@ from pastmaster.policies.convert import check_fits
 from pastmaster.policies.policy import checked_policy
 from pastmaster.tables import one_line
 from pastmaster.tasks import GymTask, TabularMDP, Task
+from pastmaster.tasks.spaces import described_space
 from pastmaster.values import cross_values
 from pastmaster.values.given import listed_policies, not_a_task
 
@@ -98,14 +99,30 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
 
 def is_certain(task: Task, policy: Any) -> bool:
     """Whether every episode of the policy is known to be the same."""
-    sure = isinstance(task, TabularMDP) and task.is_deterministic and len(task.start_states) == 1
-    return sure and isinstance(policy, TablePolicy) and not policy.random
+    return has_one_episode(task) and is_certain_table(policy)
+
+
+def has_one_episode(task: Task) -> bool:
+    """Whether every episode of a table of actions in a task is known to be the same."""
+    return isinstance(task, TabularMDP) and task.is_deterministic and len(task.start_states) == 1
+
+
+def is_certain_table(policy: Any) -> bool:
+    """Whether a policy is a table of actions."""
+    return isinstance(policy, TablePolicy) and not policy.random
 
 
 def certain_values(task: Task, policies: Sequence[Policy]) -> FloatArray:
     """What policies are worth whose episodes are all the same."""
     tables = [policy.table for policy in policies if isinstance(policy, TablePolicy)]
     return cross_values([task], tables)[0] if tables else np.empty(0)
+
+
+def kind_of(task: Task) -> str:
+    """What tables and networks must fit, as a text."""
+    if isinstance(task, GymTask):
+        return f"{described_space(task.observation_space)}, {described_space(task.action_space)}"
+    return f"{task.n_states} states, {task.n_actions} actions"
 
 
 def fitting_policy(policy: Any, task: Task, place: str) -> Policy:

@@ -25,6 +25,7 @@ from pastmaster.checks import LARGEST_SEED, listed, whole
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import _rollout_kernels as kernels
 from pastmaster.estimation.acting import Actors, Episode, LaneActions, is_plain, policy_edges
+from pastmaster.estimation.jax_rollouts import Runs, is_program, play_runs
 from pastmaster.policies import Policy, TablePolicy
 from pastmaster.policies.batch import batch, begun, is_random
 from pastmaster.policies.policy import is_policy
@@ -84,8 +85,17 @@ def episode_returns(
         raise InvalidInputError(f"episode_returns: {task} has no horizon, must have one: an episode may never end")
     episodes = [Episode(some.policy, some.first + k) for some in ranges for k in range(some.count)]
     totals = np.zeros(len(episodes))
-    watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
-    watched(lambda: _Rollout(Actors(task, known, seed), episodes, totals, watch).play(), watch)
+    compiled = np.array([is_program(task, [known[episode.policy]]) for episode in episodes], np.bool_)
+    if compiled.any():
+        of_networks = [some for some in ranges if is_program(task, [known[some.policy]])]
+        parts = zip(*((0, some.policy, some.first, some.count) for some in of_networks), strict=True)
+        totals[compiled] = play_runs([task], known, [seed], Runs(*map(np.array, parts))).returns
+    others = [episode for episode, done in zip(episodes, compiled.tolist(), strict=True) if not done]
+    if others or not episodes:
+        rest = np.zeros(len(others))
+        watch = task.watch() if isinstance(task, GymTask) else Watch(str(task), None)
+        watched(lambda: _Rollout(Actors(task, known, seed), others, rest, watch).play(), watch)
+        totals[~compiled] = rest
     if not np.isfinite(totals).all():
         k = int(np.argmin(np.isfinite(totals)))
         raise TaskError(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pastmaster import parallel
 from pastmaster.arrays import Array, FloatArray, LongArray
 from pastmaster.errors import InvalidInputError
+from pastmaster.estimation.jax_rollouts import Runs, is_program, play_runs
 from pastmaster.estimation.returns import Returns
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy
@@ -21,13 +22,7 @@ from pastmaster.tasks import Task
 from pastmaster.tasks.identity import task_data
 
 LARGEST_PIECE = 1024  # episodes that one worker runs at a time, at most: some 0.1 s to some seconds
-
-
-class Piece(NamedTuple):
-    """Episodes of one task, for one worker."""
-
-    task: int
-    ranges: tuple[EpisodeRange, ...]
+LARGEST_PROGRAM = 2**20  # the same where they are one program
 
 
 CALLER = "estimate_cross_values"
@@ -40,17 +35,22 @@ class EpisodeRunner:
         self, tasks: list[Task], policies: list[Policy], seeds: list[int], folder: Path | None, n_jobs: int,
         backend: str | None, progress: bool,
     ) -> None:  # fmt: skip
-        self.player = _Player(tasks, policies, seeds)
+        self.program = backend not in ("dask", "ray") and all(is_program(task, policies) for task in tasks)
+        self.player = (_Program if self.program else _Player)(tasks, policies, seeds)
         if parallel.worker_count(n_jobs, CALLER) > 1 and parallel.checked_backend(backend, CALLER) is None:
             backend = "loky"  # environments hold the interpreter
+        if self.program:
+            n_jobs, backend = 1, None  # it uses all cores, or another device
         self.workers: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": CALLER}
         self.workers["team"] = parallel.Team()  # for all rounds
         self.folder, self.identity = folder, None if folder is None else _identity(tasks, policies)
 
     def run(self, returns: Returns, plan: LongArray) -> None:
         """Run plan[i, j] more episodes of each entry, and add their returns."""
-        tasks = np.flatnonzero(plan.any(axis=1)).tolist()
-        pieces = [piece for i in tasks for piece in _pieces(i, returns.counts[i], plan[i])]
+        planned = np.flatnonzero(plan.any(axis=1))
+        rows = [planned] if self.program else np.split(planned, len(planned))
+        largest = LARGEST_PROGRAM if self.program else LARGEST_PIECE
+        pieces = [piece for some in rows for piece in _pieces(some, returns.counts, plan, largest)]
         saved = None if self.folder is None else self._saved(self.folder, pieces)
         label = f"{int(plan.sum()):,} episodes"
         try:
@@ -59,58 +59,65 @@ class EpisodeRunner:
             sentence = str(error).removeprefix(f"{CALLER}: ")
             raise InvalidInputError(f"{CALLER}: {sentence}") from error.__cause__
         for piece, played in zip(pieces, results, strict=True):
-            for some, part in zip(piece.ranges, played, strict=True):
-                returns.add(piece.task, some.policy, part)
+            ends = np.cumsum(piece.number).tolist()
+            for i, j, begin, end in zip(piece.task.tolist(), piece.policy.tolist(), [0, *ends], ends, strict=False):
+                returns.add(i, j, played[begin:end])
 
     def close(self) -> None:
         """Let the workers go."""
         self.workers["team"].close()
 
-    def _saved(self, folder: Path, pieces: list[Piece]) -> parallel.Saved[Piece, list[FloatArray]]:
-        numbers = [[piece.task, [[some.policy, some.first, some.count] for some in piece.ranges]] for piece in pieces]
+    def _saved(self, folder: Path, pieces: list[Runs]) -> parallel.Saved[Runs, FloatArray]:
+        tasks = [piece.task.tolist() if self.program else int(piece.task[0]) for piece in pieces]
+        ranges = [np.stack(piece[1:], axis=1).tolist() for piece in pieces]
+        numbers = [list(pair) for pair in zip(tasks, ranges, strict=True)]
         key = parallel.digest("estimate_cross_values", self.identity, self.player.seeds, numbers)
         return parallel.Saved(folder, key, _to_arrays, _from_arrays)
 
 
 @dataclass(frozen=True)
 class _Player:
-    """Plays the episodes of a piece; this, not more, is what workers are sent."""
+    """Plays the episodes of a piece, which are of one task; this, not more, is what workers are sent."""
 
     tasks: list[Task]
     policies: list[Policy]
     seeds: list[int]
 
-    def __call__(self, piece: Piece) -> list[FloatArray]:
-        return episode_returns(self.tasks[piece.task], self.policies, piece.ranges, self.seeds[piece.task])
+    def __call__(self, piece: Runs) -> FloatArray:
+        i = int(piece.task[0])
+        ranges = [EpisodeRange(*some) for some in np.stack(piece[1:], axis=1).tolist()]
+        return np.concatenate(episode_returns(self.tasks[i], self.policies, ranges, self.seeds[i]))
 
 
-def _pieces(task: int, counts: LongArray, plan: LongArray) -> list[Piece]:
-    """The episodes of a row in pieces of at most ``LARGEST_PIECE``, cut always in the same way."""
-    pieces: list[list[EpisodeRange]] = [[]]
-    room = LARGEST_PIECE
-    for j in np.flatnonzero(plan).tolist():
-        first, left = int(counts[j]), int(plan[j])
-        while left:
-            if not room:
-                pieces.append([])
-                room = LARGEST_PIECE
-            now = min(left, room)
-            pieces[-1].append(EpisodeRange(j, first, now))
-            first, left, room = first + now, left - now, room - now
-    return [Piece(task, tuple(piece)) for piece in pieces]
+class _Program(_Player):
+    """Plays the episodes of a piece as one program, of whatever tasks they are."""
+
+    def __call__(self, piece: Runs) -> FloatArray:
+        return play_runs(self.tasks, self.policies, self.seeds, piece).returns
 
 
-def _to_arrays(results: list[list[FloatArray]]) -> dict[str, Array]:
-    return {str(i): np.concatenate(parts) for i, parts in enumerate(results)}
+def _pieces(rows: Array, counts: LongArray, plan: LongArray, largest: int) -> Iterator[Runs]:
+    """The planned episodes of some rows in pieces of at most ``largest``, cut always in the same way."""
+    place, policy = np.nonzero(plan[rows])
+    task = rows[place]
+    first, count = counts[task, policy], plan[task, policy]
+    ends = np.cumsum(count)
+    for begin in range(0, int(ends[-1]), largest):
+        lost = np.clip(begin - (ends - count), 0, count)  # episodes of earlier pieces
+        some = np.minimum(ends, begin + largest) - np.maximum(ends - count, begin)
+        held = np.flatnonzero(some > 0)
+        yield Runs(task[held], policy[held], (first + lost)[held], some[held])
 
 
-def _from_arrays(arrays: Mapping[str, Array], pieces: Sequence[Piece]) -> list[list[FloatArray]]:
-    results = []
-    for i, piece in enumerate(pieces):
-        together, counts = arrays[str(i)], [some.count for some in piece.ranges]
-        if together.dtype != np.float64 or together.shape != (sum(counts),) or not np.isfinite(together).all():
+def _to_arrays(results: list[FloatArray]) -> dict[str, Array]:
+    return {str(i): returns for i, returns in enumerate(results)}
+
+
+def _from_arrays(arrays: Mapping[str, Array], pieces: Sequence[Runs]) -> list[FloatArray]:
+    results = [arrays[str(i)] for i in range(len(pieces))]
+    for piece, returns in zip(pieces, results, strict=True):
+        if returns.dtype != np.float64 or returns.shape != (piece.number.sum(),) or not np.isfinite(returns).all():
             raise ValueError("its returns do not fit")
-        results.append(np.split(together, np.cumsum(counts)[:-1]))
     return results
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,18 +16,22 @@ from pastmaster.arrays import Array
 from pastmaster.checks import whole
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import records, rows
-from pastmaster.repository.arrays import pack
+from pastmaster.repository.admission import EXACT_UP_TO, Admission
+from pastmaster.repository.arrays import Packed
 from pastmaster.repository.database import Work
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Contents, evaluation_seed
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import Valued, Vector, Worth, best, read_matrix, read_pairs, vector_arrays
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_matrix, read_pairs, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import task_bounds
 from pastmaster.values.given import not_a_task
 
+Arrays = dict[str, Array | Packed]
+Ask = Callable[[Work[Any]], Any]
+"""Gives a function a connection."""
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30
 
@@ -50,7 +55,7 @@ class Addition:
         episodes = _episodes(caller, task, evaluation_episodes)
         self.names = records.called(caller, name, source)
         if policy is None:
-            policy, provenance = _solved(caller, task, episodes), "solved"
+            policy, provenance = solved(caller, task, episodes), "solved"
         self.policy_row, self.policy_arrays, self.policy = records.policy_row(
             caller, policy, task, "imported" if provenance is None else provenance, self.names
         )
@@ -61,19 +66,20 @@ class Addition:
         self.bounds = None if model_unused else task_bounds(task)
         self.row, self.column = Vector(), Vector()
         self.row.value_policies(self.valued, [OWN], [self.policy])
-        self.packed = {name: pack(array) for name, array in self.task_arrays.items()}
+        self.packed = records.packed_task(self.task_arrays)
+        self.rule: Admission | None = None  # as of the last look
         self.numbers: dict[str, int] = {}  # the ids of what was stored, by table; true once it is committed
 
     def commit(self, run: rows.Row | None = None) -> int:
         """Store task and policy, with the run that led to them, in one transaction; returns the task's id."""
-        self._prepare()
-        number = self.contents.database.write(lambda connection: self._insert(connection, run))
-        self._remember()
+        self.prepare(self.contents.database.read)
+        number = self.contents.database.write(lambda connection: self.insert(connection, run))
+        self.remember()
         return number
 
     def replace_own(self, number: int) -> None:
         """Put the policy in the place of the own policy of the task, which is stored under this id."""
-        self._prepare(replacing=True)
+        self.prepare(self.contents.database.read, replacing=True)
 
         def replace(connection: sa.Connection) -> None:
             self.numbers.clear()
@@ -83,14 +89,13 @@ class Addition:
                 self._install(connection, task)
 
         self.contents.database.write(replace)
-        self._remember()
+        self.remember()
 
-    def _prepare(self, *, replacing: bool = False) -> None:
-        """Value what is stored now, batch by batch and outside any transaction: little is left to do under the lock.
+    def prepare(self, read: Ask, *, replacing: bool = False) -> None:
+        """Value what is stored now, batch by batch and outside the writer's lock: little is left to do under it.
 
         Of a task that is stored already only the policy's column is needed, and only if the policy is better in it.
         """
-        read = self.contents.database.read
         try:
             stored = read(self._stored)
             if stored and not replacing and not read(lambda connection: self._is_better(connection, stored[0])):
@@ -101,26 +106,30 @@ class Addition:
         except RepositoryError:
             return  # another process has removed a record since: the rest is valued under the lock
 
-    def _value(self, ask: Callable[[Work[Any]], Any], *, row: bool) -> None:
+    def _value(self, ask: Ask, *, row: bool) -> None:
         """Compute what is missing of the column, and of the row if asked; ``ask`` gives a function a connection."""
-        tasks, policies = ask(self._missing)
+        self.rule, tasks, policies = ask(self._missing)
         for batch in rows.batches(tasks):
             self.column.value_tasks(batch, ask(partial(self.contents.tasks.get, wanted=batch)), self.policy)
-        for batch in rows.batches(policies if row else []):
-            self.row.value_policies(self.valued, batch, ask(partial(self.contents.policies.get, wanted=batch)))
+        if row:
+            self.contents.value_policies(ask, self.row, self.valued, policies, stacked=self.rule is not None)
 
-    def _missing(self, connection: sa.Connection) -> tuple[list[int], list[int]]:
-        """The ids of tasks and policies that have no value yet."""
+    def _missing(self, connection: sa.Connection) -> tuple[Admission | None, list[int], list[int]]:
+        """The rule, and the ids of tasks and policies that have no value yet: under a rule, old tasks need none."""
         check_family(connection, self.task, self.caller)
-        tasks = [number for number in rows.numbers(connection, "tasks") if number not in self.column.worths]
-        policies = [number for number in rows.numbers(connection, "policies") if number not in self.row.worths]
-        return tasks, policies
+        rule = self.contents.rule(connection)
+        tasks = rows.numbers(connection, "tasks") if rule is None else []
+        policies = [number for number in self.contents.policy_ids(connection) if number not in self.row.worths]
+        return rule, [number for number in tasks if number not in self.column.worths], policies
 
     def _is_better(self, connection: sa.Connection, stored: rows.Row) -> bool:
         """Whether the policy is better in a stored task, by that task's own way of valuing, than what it has."""
         number = int(stored["id"])
         if number not in self.column.worths:
             self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
+        rule = self.contents.rule(connection)
+        if rule is not None:
+            return not rule.covers(self.column.worths[number].value, stored["value"])
         return bool(self._succeeds(connection, [stored]))
 
     def _succeeds(self, connection: sa.Connection, tasks: Iterable[Mapping[Any, Any]]) -> list[int]:
@@ -137,7 +146,7 @@ class Addition:
         """The task's own record, if it is stored already."""
         return rows.fetch_where(connection, "tasks", tasks_table.c.digest == self.task_row["digest"])
 
-    def _insert(self, connection: sa.Connection, run: rows.Row | None) -> int:
+    def insert(self, connection: sa.Connection, run: rows.Row | None) -> int:
         """Store task, policy, row, column and run under the writer's lock; returns the task's id.
 
         A task that is stored already stays as it is, unless the policy it comes with now is better than its own.
@@ -182,30 +191,56 @@ class Addition:
         return int(found[0]["task_id"])
 
     def _insert_new(self, connection: sa.Connection) -> int:
-        policies = rows.numbers(connection, "policies")
-        own = self._insert_policy(connection, row=True)
-        worths = {number: self.row.worths[number] for number in policies} | {own: self.row.worths[OWN]}
-        bounds = {} if self.bounds is None else self.bounds._asdict()
-        columns = self.task_row | bounds | {"own_policy": own} | _of_record(worths, own)
-        number = rows.insert(connection, "tasks", columns, {**self.packed, **vector_arrays("row", worths)})
+        self._value(lambda work: work(connection), row=True)
+        policies = self.contents.policy_ids(connection)
+        own, row, arrays = self.placed(connection, policies)
+        number = rows.insert(connection, "tasks", row, arrays)
         self.numbers["tasks"] = number
-        self._improve(connection, own)
+        if self.rule is None:
+            self._improve(connection, own)
         return number
 
-    def _insert_policy(self, connection: sa.Connection, *, row: bool) -> int:
-        """Store the policy, after what is missing of its column, and of the row if asked, is computed."""
-        self._value(lambda work: work(connection), row=row)
-        tasks = rows.numbers(connection, "tasks")
+    def placed(self, connection: sa.Connection, policies: Sequence[int]) -> tuple[int, rows.Row, Arrays]:
+        """The task's own policy, by the rule, and the columns and arrays of its record.
+
+        Its row has the values of all these policies. The policy it brings is stored here, unless the rule forgets it.
+        """
+        worths, mine = {number: self.row.worths[number] for number in policies}, self.row.worths[OWN]
+        bounds = {} if self.bounds is None else self.bounds._asdict()
+        own = max(worths, key=lambda number: worths[number].value, default=OWN)
+        if self.rule is not None and worths and self.rule.covers(mine.value, worths[own].value):
+            settings = self.task_row["settings"] | self._forgotten(mine)
+            record = of_record({own: worths[own]}, own) | {"settings": settings}
+        else:
+            own = self._insert_policy(connection)
+            worths[own] = mine
+            record = of_record(worths, own)
+        row = self.task_row | bounds | {"own_policy": own} | record
+        return own, row, {**self.packed, **vector_arrays("row", worths)}
+
+    def _forgotten(self, worth: Worth) -> dict[str, Any]:
+        """What is stored of a policy that is not."""
+        return {"forgotten": worth._asdict() | {"provenance": self.policy_row["provenance"]}}
+
+    def _insert_policy(self, connection: sa.Connection) -> int:
+        """Store the policy with its column: its values in the tasks there are, or in those it was valued in."""
+        tasks = rows.numbers(connection, "tasks") if self.rule is None else [*self.column.worths]
         vector = vector_arrays("column", {number: self.column.worths[number] for number in tasks})
         number = rows.insert(connection, "policies", self.policy_row, self.policy_arrays | vector)
         self.numbers["policies"] = number
         return number
 
-    def _remember(self) -> None:
+    def remember(self, *, task: bool = True) -> None:
         """Keep in memory what was stored, once it is committed."""
         if "policies" in self.numbers:
             self.contents.policies.put(self.numbers["policies"], self.policy, self.policy_arrays)
-        if "tasks" in self.numbers:
+        if len(self.column.worths) == EXACT_UP_TO and "tasks" in self.numbers:
+            warnings.warn(
+                f"{self.caller}: {EXACT_UP_TO:,} tasks are stored, and an add values each of them: "
+                "set_max_loss(...) lets a repository grow with what it keeps",
+                stacklevel=4,
+            )
+        if task and "tasks" in self.numbers:
             stored = self.task
             if isinstance(stored, TabularMDP):
                 stored = records.task_of(self.task_row | {"id": self.numbers["tasks"]}, self.task_arrays)
@@ -220,31 +255,48 @@ class Addition:
         present = [task for task in connection.execute(sa.select(*wanted)).mappings() if task["id"] in worths]
         found = rows.fetch(connection, "tasks", self._succeeds(connection, present))
         for row in found:
-            rows.update(connection, "tasks", row, **_of_record({policy: worths[row["id"]]}, policy))
+            rows.update(connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
         drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
 
     def _install(self, connection: sa.Connection, task: rows.Row) -> None:
         """Put the policy in the place of a stored task's own."""
         number, old = task["id"], task["own_policy"]
-        policies = rows.numbers(connection, "policies")
-        new = self._insert_policy(connection, row=False)
-        rows.update(connection, "tasks", task, own_policy=new)
-        self._improve(connection, new)
+        self._value(lambda work: work(connection), row=False)
+        rule, policies = self.rule, rows.numbers(connection, "policies")
+        if number not in self.column.worths:
+            self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
+        new = self._insert_policy(connection)
+        settings = {key: value for key, value in task["settings"].items() if key != "forgotten"}
+        rows.update(connection, "tasks", task, own_policy=new, settings=settings)
+        if rule is None:
+            self._improve(connection, new)
         left = set(rows.numbers(connection, "policies"))
         others = [p for p in policies if p in left and (p != old or is_used(connection, old, besides=number))]
-        values, errors = (read_matrix(connection, [number], others, what)[0].tolist() for what in ("values", "errors"))
-        worths = dict(zip(others, map(Worth, values, errors), strict=True)) | {new: self.column.worths[number]}
+        reader = read_matrix if rule is None else read_known
+        values, errors = (reader(connection, [number], others, what)[0].tolist() for what in ("values", "errors"))
+        known = {p: Worth(v, e) for p, v, e in zip(others, values, errors, strict=True) if not math.isnan(v)}
         now = rows.fetch(connection, "tasks", [number])[0]
-        rows.update(connection, "tasks", now, **_of_record(worths, new))
+        worths = known | {new: self.column.worths[number]}
+        rows.update(connection, "tasks", now, **of_record(worths, new))
         drop_unused(connection, self.contents, old, now["policy_of_record"])
 
 
 def check_family(connection: sa.Connection, task: Task, caller: str = "Repository.check_family") -> None:
     """Refuse a task that does not share states, actions and gamma with those stored."""
+    check_like(first_task(connection), task, caller)
+
+
+def first_task(connection: sa.Connection) -> rows.Row | None:
+    """The record of the task that was stored first, if there is one."""
     first = connection.execute(sa.select(tasks_table).order_by(tasks_table.c.id).limit(1)).mappings().first()
+    return None if first is None else rows.verified("tasks", first)
+
+
+def check_like(first: rows.Row | None, task: Task, caller: str) -> None:
+    """Refuse a task that does not share states, actions and gamma with the first one."""
     if first is None:
         return
-    settings = rows.verified("tasks", first)["settings"]
+    settings = first["settings"]
     for name, got in records.family_of(task).items():
         if got != settings.get(name):
             raise InvalidInputError(
@@ -258,7 +310,7 @@ def _worth_of_record(task: Mapping[Any, Any]) -> Worth:
     return Worth(task["value"], task["value_error"])
 
 
-def _of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
+def of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
     """The columns of a task for its policy of record, the best of these policies, and its value."""
     record = best(worths, own)
     return {"policy_of_record": record, "value": worths[record].value, "value_error": worths[record].error}
@@ -273,7 +325,7 @@ def _episodes(caller: str, task: Any, episodes: int | None) -> int | None:
     return whole(caller, "evaluation_episodes", episodes, at_least=2)
 
 
-def _solved(caller: str, task: Task, episodes: int | None) -> Array:
+def solved(caller: str, task: Task, episodes: int | None) -> Array:
     """The canonical optimal policy of a task with a model."""
     if episodes is not None or not isinstance(task, TabularMDP):
         raise InvalidInputError(f"{caller}: policy is None, must be given: {task} has no model to solve")

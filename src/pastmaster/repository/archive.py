@@ -28,7 +28,7 @@ from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
 from pastmaster.repository.forms import LARGEST_ID, NONSENSE, fits
-from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
+from pastmaster.repository.schema import READABLE, RECORDS, REVISION, arrays, row_checksum, sequences
 from pastmaster.tables import one_line, shown
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
@@ -117,8 +117,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RepositoryError(f"{IMPORT}: {path} is not the manifest of an exported repository")
     if manifest.pop("sha256", None) != _sum(manifest):
         raise DamagedError(f"{IMPORT}: {path} does not match its checksum")
-    if manifest.get("schema") != REVISION:
+    if manifest.get("schema") not in (REVISION, *READABLE):
         raise RepositoryError(f"{IMPORT}: {folder} has schema {manifest.get('schema')!r}, must be {REVISION!r}")
+    if manifest["schema"] in READABLE:  # it knows no admissions
+        for part, none in (("tables", []), ("sequences", 0)):
+            if isinstance(manifest.get(part), dict):
+                manifest[part].setdefault("admissions", none)
     return manifest
 
 

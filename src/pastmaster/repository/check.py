@@ -7,7 +7,8 @@ missing record that others refer to is named, and SQLite's own check of the file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ def examined(connection: sa.Connection) -> Examiner:
     examiner.streams()
     examiner.orphans()
     examiner.sequences()
+    examiner.admissions()
     examiner.values()
     return examiner
 
@@ -238,13 +240,25 @@ class Examiner:
             if self.counted.get(table, -1) < highest or (copy in last and copy not in self.counted):
                 self.damage.append(Damage(f"sequences {table}", f"is {given}, must be {highest} or more"))
 
+    def admissions(self) -> None:
+        """Every rule is there twice."""
+        found = self.rows["admissions"]
+        for number in alone(found):
+            self.damage.append(Damage("admissions", f"the copy of {number} is missing"))
+
     def values(self) -> None:
-        """Every policy has a value in every task, and a task's value is its policy of record's."""
+        """Every policy has a value in every task, and a task's value is its policy of record's.
+
+        Where a ``max_loss`` is set, or policies were forgotten, only the policy of record need have a value.
+        """
+        settled = self.rows["admissions"]
+        ruled = any(settled[number]["max_loss"] is not None for number in [*settled][-1:])
+        complete = not (ruled or any("forgotten" in row["settings"] for row in self.rows["tasks"].values()))
         policies = np.array(sorted(n for t, n in self.vectors if t == "policies"), np.int64)
         columns = {int(number): np.sort(self.vectors["policies", int(number)][0]) for number in policies}
         for task in sorted(n for t, n in self.vectors if t == "tasks"):
             ids, values = self.vectors["tasks", task]
-            for policy in policies[~np.isin(policies, ids)].tolist():
+            for policy in policies[~np.isin(policies, ids)].tolist() if complete else ():
                 column = columns[policy]
                 place = np.searchsorted(column, task)
                 if place == len(column) or column[place] != task:
@@ -255,6 +269,8 @@ class Examiner:
             if not len(known) and ("policies", record) in self.vectors:
                 ids, values = self.vectors["policies", record]
                 known = values[ids == task]
+            if not (complete or len(known)):
+                self.damage.append(Damage(f"tasks {task}", f"its value under policy {record} is missing"))
             if len(known) and known[0] != row["value"]:
                 self.damage.append(Damage(f"tasks {task}", "its value is not that of its policy of record"))
 
@@ -277,6 +293,12 @@ class Examiner:
             reason = str(getattr(error, "orig", error)).strip().splitlines()
             self.damage.append(Damage(place, f"cannot be read: {reason[0] if reason else type(error).__name__}"))
         return default
+
+
+def alone(admissions: Mapping[int, rows.Row]) -> list[int]:
+    """The rules that have no copy: those of one salt are one rule."""
+    salts = Counter(row["settings"]["salt"] for row in admissions.values())
+    return [number for number, row in admissions.items() if salts[row["settings"]["salt"]] == 1]
 
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:

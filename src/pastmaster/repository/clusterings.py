@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import Array, FloatArray, sealed
+from pastmaster.arrays import Array, sealed
 from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, keeping, search_clusterings
+from pastmaster.clustering.over_all import OverAll
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
-from pastmaster.repository.database import Database
+from pastmaster.repository.asked import Values, over_all
 from pastmaster.repository.forms import LARGEST_ID
-from pastmaster.repository.names import distinct_names, policy_records, task_records
+from pastmaster.repository.memory import Contents
+from pastmaster.repository.names import distinct_names, task_records
 from pastmaster.repository.pins import KEEP, asks_keep, checked_pins, pinned_columns
-from pastmaster.repository.records import PolicyRecord, TaskRecord, joined_bounds, plain
+from pastmaster.repository.records import joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
-from pastmaster.repository.worth import distinct_policies, matrix
 from pastmaster.reuse.price import measured_price
 from pastmaster.tables import one_line, shown
-from pastmaster.values import policy_distance
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
 UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
@@ -33,6 +33,8 @@ FIELDS = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", 
 COLUMNS = ("must_keep", "never_keep")  # what was told of columns: earlier versions knew of none
 VECTORS = ("labels", "representatives", "radii")
 ARRAYS = ("task_ids", "policy_ids", *VECTORS)
+OWN = "its own, forgotten"  # the column of what forgotten policies were worth
+AUDITED = 1  # the random stream of the tasks that are drawn for an estimate
 Place = tuple[int, int]  # a stream's id, and how many of its tasks were met
 
 
@@ -126,55 +128,12 @@ class ClusteringRecord:
         fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
         fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
+        fields["over_all"] = None if (told := result.get("over_all")) is None else OverAll.of(told)
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 
-class Values(NamedTuple):
-    """Tasks, the policies that may stand for them, and U."""
-
-    tasks: list[TaskRecord]
-    policies: list[PolicyRecord]
-    U: FloatArray
-    errors: FloatArray | None  # the standard errors of U, where values are estimates
-
-    @classmethod
-    def read(cls, connection: sa.Connection, tasks: list[TaskRecord], policies: list[int]) -> Values:
-        """Of these tasks and policies."""
-        estimated = any(task.value_error > 0 or task.bounds is None for task in tasks)
-        errors = matrix(connection, tasks, policies, "errors") if estimated else None
-        return cls(tasks, policy_records(connection, policies), matrix(connection, tasks, policies), errors)
-
-    @classmethod
-    def of_all(cls, connection: sa.Connection, directed: bool) -> Values:
-        """Of all that is stored.
-
-        Without ``directed`` policy j is that of record of task j. With it, all stored policies may be kept: first the
-        own policy of each task, then what else is of record.
-        """
-        tasks = task_records(connection)
-        policies = [task.policy_of_record for task in tasks]
-        if directed:
-            policies = distinct_policies([task.own_policy for task in tasks] + policies)[0]
-        return cls.read(connection, tasks, policies)
-
-    def distance(self, directed: bool) -> FloatArray:
-        """What tasks lose under policies, or the paper's distance between tasks."""
-        return policy_distance(self.U, directed=directed, paired=not directed)
-
-    @property
-    def task_names(self) -> list[str]:
-        """What the tasks are called."""
-        return [task.name or f"task {task.id}" for task in self.tasks]
-
-    def named(self, found: Clustering) -> Clustering:
-        """A clustering with the names of tasks and policies, and, of losses, with the standard errors of values."""
-        if not found.directed:
-            return found.named(self.task_names, self.task_names)
-        return replace(found, standard_errors=self.errors).named(self.task_names, distinct_names(self.policies))
-
-
 def cluster(
-    database: Database, place: Place | None = None, *, rng: Rng, episodes: int | None, span: float | None,
+    contents: Contents, place: Place | None = None, *, rng: Rng, episodes: int | None, span: float | None,
     directed: bool, method: str, **options: Any,
 ) -> Clustering:  # fmt: skip
     """Cluster all tasks, and store the answer, at most once for one place of a stream."""
@@ -182,7 +141,7 @@ def cluster(
     directed = flag("Repository.cluster", "directed", directed)
     known_options("Repository.cluster", options, {*signature(METHODS[method]).parameters, "method"} - {"distance"})
     generator, seed = seeded("Repository.cluster", rng)
-    values, span = _asked_of(database, directed, episodes, span)
+    values, span = _asked_of(contents, directed, episodes, span)
     shared = {"episodes": episodes, "span": span, "directed": directed}
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked | shared, "Repository.cluster: options") | {"method": method}
@@ -192,45 +151,64 @@ def cluster(
         )  # fmt: skip
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
-    return _stored(database, values.named(found), values, settings | {"seed": seed}, place)
+    return _stored(contents, values.named(found), values, settings | {"seed": seed}, place)
 
 
 def keep(
-    database: Database, place: Place | None = None, *, rng: Rng, price: float | str | None = None,
+    contents: Contents, place: Place | None = None, *, rng: Rng, price: float | str | None = None,
     episodes: float | None, span: float | None, **told: Any,
 ) -> Clustering:  # fmt: skip
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
     caller = "Repository.keep" if place is None else "ContinualTransfer"
     generator, seed = seeded(caller, rng)
     measured = isinstance(price, str)
-    values, span = _asked_of(database, True, None if measured else episodes, span)
+    values, span = _asked_of(contents, True, None if measured else episodes, span)
     noted: dict[str, Any] = {}
     if isinstance(price, str):
         chosen(caller, "price", price, ["measured"])
         noted = {"measured": whole(caller, "episodes", episodes, at_least=1)}
-        own = [j if j < len(values.tasks) else -1 for j in range(len(values.policies))]
-        price, episodes = measured_price(values.U, noted["measured"], np.random.default_rng(len(own)), own=own), None
+        drawn = np.random.default_rng(len(values.policies))
+        price, episodes = measured_price(values.U, noted["measured"], drawn, own=values.own), None
     if place is not None:  # an agent: pins are names, and k may be more than there are yet
         told |= pinned_columns("ContinualTransfer", values.policies, told)
         if told.get("k") is not None:
             told["k"] = min(told["k"], len(values.policies) - len(told.get("never_keep", ())))
     question = told | {"price": price, "episodes": episodes, "span": span}
     question = {key: value for key, value in question.items() if value is not None}
-    policies = distinct_names(values.policies)
     with called_as(caller):
-        found = keeping.keep(
-            values.U, tasks=values.task_names, policies=policies, rng=generator if seed is None else seed, **question
-        )
+        found = _kept(caller, values, generator if seed is None else seed, question)
+        audit = generator if seed is None else np.random.default_rng([seed, AUDITED])
+        found = replace(found, over_all=over_all(contents, values, found, audit))
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
     asked = {key: value for key, value in question.items() if key not in ("weights", "time_limit", *COLUMNS)}
     settings = plain({"method": "keep", "directed": True, "seed": seed} | asked | noted, f"{caller}: options")
-    return _stored(database, values.named(found), values, settings, place)
+    return _stored(contents, values.named(found), values, settings, place)
 
 
-def _asked_of(database: Database, directed: bool, episodes: Any, span: Any) -> tuple[Values, Any]:
-    """All that is stored, and the span of returns, by default that of the bounds of the stored tasks."""
-    values = database.read(lambda connection: Values.of_all(connection, directed))
+def _kept(caller: str, values: Values, rng: Any, question: dict[str, Any]) -> Clustering:
+    """The answer of ``keep``, with what forgotten policies were worth as a column that nobody can keep."""
+    policies, U = distinct_names(values.policies), values.U
+    if values.marks is not None:
+        if question.get("weights") is not None:
+            raise InvalidInputError(
+                f"{caller}: weights is given, must be None where max_loss is set: landmarks have own"
+            )
+        question = question | {"weights": values.marks.weights}
+    if values.best is None:
+        return keeping.keep(U, tasks=values.task_names, policies=policies, rng=rng, **question)
+    never = question.get("never_keep")
+    never = [] if never is None else [never] if isinstance(never, str) or is_whole(never) else [*never]
+    question = question | {"never_keep": [*never, len(policies)]}
+    U, named = np.column_stack([U, np.maximum(values.best, U.max(axis=1))]), [*policies, OWN]
+    found = keeping.keep(U, tasks=values.task_names, policies=named, rng=rng, **question)
+    kept = tuple(j for j in found.never_keep if j < len(policies))
+    return replace(found, distance=values.distance(True), policy_names=(), never_keep=kept)
+
+
+def _asked_of(contents: Contents, directed: bool, episodes: Any, span: Any) -> tuple[Values, Any]:
+    """What stands for all that is stored, and the span of returns, by default that of the bounds of these tasks."""
+    database, values = contents.database, Values.of_all(contents, directed)
     if not values.tasks:
         raise RepositoryError(f"{database.place} holds no tasks yet, so there is nothing to keep")
     if episodes is not None and span is None:
@@ -239,7 +217,7 @@ def _asked_of(database: Database, directed: bool, episodes: Any, span: Any) -> t
 
 
 def _stored(
-    database: Database, found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None = None
+    contents: Contents, found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None = None
 ) -> Clustering:
     """Store an answer, and return it."""
     row, arrays = _row(found, values, asked, place)
@@ -249,7 +227,7 @@ def _stored(
         if place is None or not rows.fetch_where(connection, "clusterings", *here):
             rows.insert(connection, "clusterings", row, arrays)
 
-    database.write(store)
+    contents.database.write(store)
     return found
 
 
@@ -260,6 +238,7 @@ def _row(
     measures = ("n_clusters", "mean_radius", "mean_loss", "largest_loss")
     result = {name: getattr(found, name) for name in (*measures, *FIELDS, *COLUMNS)}
     kept = dict.fromkeys(values.policies[j].name for j in found.representatives.tolist())
+    result |= {"over_all": None if found.over_all is None else found.over_all.told()}
     result |= {"n_tasks": len(values.tasks), "traced": found.traces is not None, "kept": list(kept)}
     arrays: dict[str, Array] = {name: getattr(found, name) for name in VECTORS}
     arrays["task_ids"] = np.array([task.id for task in values.tasks], np.int64)
@@ -283,12 +262,18 @@ def _there(connection: sa.Connection, table: str, wanted: list[int]) -> list[row
     return rows.fetch_where(connection, table, RECORDS[table].c.id.in_(wanted))
 
 
-def source_ids(connection: sa.Connection) -> list[int]:
-    """The ids of the policies that the latest clustering keeps, each policy once."""
+def source_ids(connection: sa.Connection, with_new: bool = False) -> list[int]:
+    """The ids of the policies that the latest clustering keeps, each policy once.
+
+    ``with_new`` adds those of tasks stored since, unless they were learned: these may be worth nothing yet.
+    """
     clustering = latest(connection)
-    if clustering is None:
-        return []
-    ids = clustering.kept_policies(connection)
+    ids = [] if clustering is None else clustering.kept_policies(connection)
+    if with_new:
+        last = 0 if clustering is None else max(clustering.cells(connection), default=0)
+        since = rows.fetch_where(connection, "tasks", RECORDS["tasks"].c.id > last)
+        new = _there(connection, "policies", [row["policy_of_record"] for row in since])
+        ids += [row["id"] for row in new if row["provenance"] != "learned"]
     digests = {row["id"]: row["digest"] for row in _there(connection, "policies", ids)}
     first = {digests[number]: number for number in reversed(ids) if number in digests}
     return list(first.values())[::-1]

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from pastmaster import formerly
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
 from pastmaster.repository import location, schema
-from pastmaster.repository.postgres import Server, is_away
+from pastmaster.repository.postgres import WRITERS, Server, is_away
 from pastmaster.repository.sqlite import ChangedError, File
 from pastmaster.shield import Shield
 
@@ -45,8 +45,10 @@ class Database:
         try:
             if isinstance(self.backend, File):
                 self._calmly(self.backend.check_schema)
-            if self._calmly(current_revision) != schema.REVISION:
-                self._once(True, lambda connection: upgrade(connection, self.place, create))
+            self.revision = self._calmly(current_revision)
+            if self.revision != schema.REVISION and not self._readable():
+                self._once(WRITERS, lambda connection: upgrade(connection, self.place, create))
+                self.revision = schema.REVISION
             self._former = self._calmly(version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
                 self.backend.forget_log()
@@ -58,19 +60,26 @@ class Database:
             self.close()
             raise type(error)(f"Repository: {error}") from error.__cause__
 
+    def _readable(self) -> bool:
+        """Whether this is an earlier schema in a file that cannot be written to, and that can be read as it is."""
+        return isinstance(self.backend, File) and self.revision in schema.READABLE and self.backend.reads_only
+
     @property
     def is_sqlite(self) -> bool:
         return isinstance(self.backend, File)
 
     def read(self, work: Work[Result]) -> Result:
         """``work(connection)`` on one consistent snapshot."""
-        return self._persistently(False, work)
+        return self._persistently(None, work)
 
-    def write(self, work: Work[Result]) -> Result:
-        """``work(connection)`` as the only writer: all of it is committed, or nothing."""
+    def write(self, work: Work[Result], turn: int = WRITERS) -> Result:
+        """``work(connection)`` as the only writer: all of it is committed, or nothing.
+
+        Writers with another ``turn`` do not wait for each other on a server; such work locks the rows that it changes.
+        """
         if not self._former:
-            return self._persistently(True, work)
-        done = self._persistently(True, lambda connection: work(_renamed(connection)))
+            return self._persistently(turn, work)
+        done = self._persistently(turn, lambda connection: work(_renamed(connection)))
         self._former = False
         return done
 
@@ -95,15 +104,15 @@ class Database:
                     still.place = still.backend.place = self.place  # what errors call it
             yield still
 
-    def _persistently(self, writes: bool, work: Work[Result]) -> Result:
+    def _persistently(self, turn: int | None, work: Work[Result]) -> Result:
         """Run ``work``, and again while the server is away; work that was committed is not repeated."""
         deadline, pause = 0.0, 0.05
         sent: list[tuple[str, Result]] = []  # receipts of commits that were asked for, with what the work returned
         while True:
             try:
-                if sent and self._committed(sent[-1][0]):
+                if sent and turn is not None and self._committed(sent[-1][0], turn):
                     return sent[-1][1]
-                return self._once(writes, work, sent)
+                return self._once(turn, work, sent)
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self.translated(error) from None
@@ -121,20 +130,23 @@ class Database:
         deadline = _soon()
         while True:
             try:
-                return self._once(False, work)
+                return self._once(None, work)
             except ChangedError:
                 if time.monotonic() > deadline:
                     raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
             time.sleep(0.05)
 
-    def _committed(self, receipt: str) -> bool:
+    def _committed(self, receipt: str, turn: int) -> bool:
         """Whether a transaction whose acknowledgement was lost was committed."""
         server = self.backend
-        return isinstance(server, Server) and self._once(True, lambda c: server.has_receipt(c, receipt))
+        return isinstance(server, Server) and self._once(turn, lambda c: server.has_receipt(c, receipt))
 
-    def _once(self, writes: bool, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
-        """One transaction. Ctrl-C strikes while the work is done and while we wait, and nowhere else."""
-        backend, turns = self.backend, self._own_turns()
+    def _once(self, turn: int | None, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
+        """One transaction, a writer's if it has a ``turn``.
+
+        Ctrl-C strikes while the work is done and while we wait, and nowhere else.
+        """
+        backend, turns, writes = self.backend, self._own_turns(), turn is not None
         with Shield() as shield:
             if not shield.wait_for(lambda: _take(turns), location.BUSY_SECONDS):
                 raise RepositoryError(
@@ -147,7 +159,7 @@ class Database:
                     connection = backend.connect(shield)
                     handle = connection.connection.dbapi_connection
                     try:
-                        backend.begin(connection, writes, shield)
+                        backend.begin(connection, turn, shield)
                         result: Result = shield.run(self._work, connection, work, writes, sent)
                         backend.commit(connection, writes, shield)
                         return result
@@ -242,25 +254,32 @@ def version_table(connection: sa.Connection) -> str:
 
 def upgrade(connection: sa.Connection, place: str, create: bool) -> None:
     """Bring the schema up to date inside the open transaction; refuse what is newer, or is not ours."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
     revision = current_revision(connection)  # anew: another process may have been faster
     if revision is None and sa.inspect(connection).get_table_names():
         raise RepositoryError(f"{place} is not a repository: it holds the tables of something else")
     if revision is None and not create:
         raise RepositoryError(f"{place} holds no repository: `pastmaster repo init` makes one")
+    migrate(connection, place, MIGRATIONS, version_table(connection), revision, schema.REVISION)
+
+
+def migrate(
+    connection: sa.Connection, place: str, folders: Sequence[Path], table: str, revision: str | None, newest: str
+) -> None:
+    """Run the migrations in some folders inside the open transaction; ``table`` holds the revision there is."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.set_main_option("version_locations", os.pathsep.join(map(str, MIGRATIONS)).replace("%", "%%"))
+    config.set_main_option("version_locations", os.pathsep.join(map(str, folders)).replace("%", "%%"))
     config.attributes["connection"] = connection
-    config.attributes["version_table"] = version_table(connection)
+    config.attributes["version_table"] = table
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
         raise RepositoryError(
-            f"{place} was written by a newer pastmaster (schema {revision}, this one knows up to {schema.REVISION}): "
+            f"{place} was written by a newer pastmaster (schema {revision}, this one knows up to {newest}): "
             "install that version to use it; nothing was changed"
         )
     try:
@@ -269,5 +288,5 @@ def upgrade(connection: sa.Connection, place: str, create: bool) -> None:
         raise
     except Exception as error:
         raise RepositoryError(
-            f"{place} could not be brought from schema {revision} to {schema.REVISION}, it stays as it was: {error!r}"
+            f"{place} could not be brought from schema {revision} to {newest}, it stays as it was: {error!r}"
         ) from error

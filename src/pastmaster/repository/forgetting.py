@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from contextlib import suppress
 
+import numpy as np
 import sqlalchemy as sa
 
+from pastmaster.errors import DamagedError
 from pastmaster.repository import rows
-from pastmaster.repository.check import Examiner, examined
+from pastmaster.repository.check import Examiner, alone, examined
 from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.schema import RECORDS, arrays, clusterings, runs, sequences, tasks
+from pastmaster.repository.worth import vector
 
+ROW = ("row_ids", "row_values", "row_errors")
 ROUNDS = 8  # what a removal leaves without its like is found in the next round; two or three are enough
 LEFT_OUT = 1000
 
@@ -46,9 +52,10 @@ def is_used(connection: sa.Connection, policy: int, besides: int | None = None) 
 def forget_damaged(connection: sa.Connection, contents: Contents) -> None:
     """Remove damaged records, and what cannot be without them, until no damage is found.
 
-    With a stream go its runs and clusterings; with a policy the tasks that use it; with a task the policies that no
-    other uses. A run whose task is lost stays, without a task. Where a run of a stream is lost, the stream ends before
-    it: later runs and clusterings stay, but belong to no stream. Ids that were given out are not given out again.
+    With a stream go its runs and clusterings; with a policy the tasks that use it, but for those that did not keep
+    their own and were valued under others; with a task the policies that no other uses. A run whose task is lost
+    stays, without a task. Where a run of a stream is lost, the stream ends before it: later runs and clusterings stay,
+    but belong to no stream. Ids that were given out are not given out again.
     """
     for _ in range(ROUNDS):
         found = examined(connection)
@@ -76,9 +83,16 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "streams", number)
     for number in named["streams"]:
         _end_stream(connection, number)
+    for number in named["admissions"]:
+        rows.remove(connection, "admissions", number)
+    kept = {row["id"]: row for row in _readable_admissions(connection)}
+    for number in alone(kept):
+        same = {key: kept[number][key] for key in ("max_loss", "settings")}
+        rows.insert(connection, "admissions", same, {})
     lost = named["policies"]
     using = sa.or_(tasks.c.own_policy.in_(lost), tasks.c.policy_of_record.in_(lost))
-    gone = {*named["tasks"], *connection.execute(sa.select(tasks.c.id).where(using)).scalars()}
+    without = {*connection.execute(sa.select(tasks.c.id).where(using)).scalars()} - {*named["tasks"]}
+    gone = {*named["tasks"], *(number for number in without if not _served_by_another(connection, number, lost))}
     for number in gone:
         _free_runs(connection, number)
         rows.remove(connection, "tasks", number)
@@ -87,6 +101,29 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "policies", number)
     if gone:
         drop_unused(connection, contents, *rows.numbers(connection, "policies"))
+
+
+def _readable_admissions(connection: sa.Connection) -> list[rows.Row]:
+    """The rules that are left, those that are found damaged later not among them."""
+    with suppress(DamagedError):
+        return rows.fetch(connection, "admissions")
+    return []
+
+
+def _served_by_another(connection: sa.Connection, number: int, lost: Sequence[int]) -> bool:
+    """Give a task that did not keep its own policy the best of those it was valued under, if one is left."""
+    task = rows.fetch(connection, "tasks", [number])[0]
+    if "forgotten" not in task["settings"]:
+        return False
+    stored = next(iter(rows.fetch_arrays(connection, "tasks", [number], ROW)))[1]
+    (ids, values), (_, errors) = (vector(stored, "row", what, f"tasks {number}") for what in ("values", "errors"))
+    left = np.isin(ids, rows.numbers(connection, "policies")) & ~np.isin(ids, lost)
+    if not left.any():
+        return False
+    best = np.flatnonzero(left)[values[left].argmax()]
+    changed = {"own_policy": int(ids[best]), "policy_of_record": int(ids[best])}
+    rows.update(connection, "tasks", task, **changed, value=float(values[best]), value_error=float(errors[best]))
+    return True
 
 
 def _end_stream(connection: sa.Connection, number: int) -> None:

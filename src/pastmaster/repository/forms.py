@@ -82,6 +82,11 @@ def _entropy(value: Any) -> bool:
     return _whole(value) or _list_of(_whole)(value)
 
 
+_OVER_ALL = Form(
+    dict.fromkeys(("n_tasks", "sampled"), _size)
+    | dict.fromkeys(("mean_loss", "confidence"), _number)
+    | dict.fromkeys(("low", "high", "lower_bound"), _none_or(_number))
+)
 _FOUND = Form(
     {
         **dict.fromkeys(("n_tasks", "n_clusters"), _size),
@@ -95,14 +100,19 @@ _FOUND = Form(
         **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
         **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
         "kept": _list_of(_text),
+        "over_all": _none_or(lambda found: _OVER_ALL.misfit(found) is None and {*found} == {*_OVER_ALL.needed}),
     },
 )
 SETTINGS = {
     "policies": Form({}, {"name": _text, "source": _text, "n_states": _size, "n_actions": _size}),
     "tasks": Form(
         {"kind": lambda kind: kind in ("tabular", "gymnasium"), "evaluation_episodes": _none_or(_count(10**12, 2))},
-        {"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
+        {
+            **{"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
+            "forgotten": Form({"value": _number, "error": _number, "provenance": _text}),
+        },
     ),
+    "admissions": Form({"salt": _text}),
     "streams": Form(
         {}, {"clustering": Form({}), "entropy": _entropy, "seed": _none_or(_whole), "defaults": _none_or(_text)}
     ),

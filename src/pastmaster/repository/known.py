@@ -13,9 +13,10 @@ from pastmaster.arrays import FloatArray
 from pastmaster.errors import RepositoryError
 from pastmaster.estimation.returns import pooled_deviation
 from pastmaster.repository import names, rows
+from pastmaster.repository.asked import completed_landmarks
 from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.records import Stored
+from pastmaster.repository.records import Stored, best_value
 from pastmaster.repository.worth import Worth, read_matrix
 from pastmaster.reuse import Experience
 from pastmaster.reuse.sources import named_sources
@@ -35,12 +36,14 @@ class Known(NamedTuple):
 
 
 def experience(contents: Contents, policies: Sequence[int] | None = None) -> Experience:
-    """What the policies of these ids, or those kept, were worth in every task.
+    """What the policies of these ids, or those kept, were worth in every task, or in the landmarks that stand for all.
 
     The spread of one return is exact where a task is valued by its model. Where episodes value it, it is what these
     returns tell (``pooled_deviation``).
     """
-    known = contents.database.read(lambda connection: _read(connection, contents, policies))
+    marks = completed_landmarks(contents)
+    wanted = None if marks is None else marks.tasks
+    known = contents.database.read(lambda connection: _read(connection, contents, policies, wanted))
     values, errors = known.worths[..., 0], known.worths[..., 1].copy()
     spread, n = np.zeros(values.shape), np.array(known.episodes)
     tried = n > 0
@@ -55,10 +58,12 @@ def experience(contents: Contents, policies: Sequence[int] | None = None) -> Exp
     )
 
 
-def _read(connection: sa.Connection, contents: Contents, policies: Sequence[int] | None) -> Known:
+def _read(
+    connection: sa.Connection, contents: Contents, policies: Sequence[int] | None, wanted: list[int] | None
+) -> Known:
     ids = source_ids(connection) if policies is None else list(dict.fromkeys(policies))
     rows.require(connection, "policies", ids)
-    tasks = rows.fetch(connection, "tasks")
+    tasks = rows.fetch(connection, "tasks", wanted)
     if not (ids and tasks):
         what, remedy = ("policies", "keep() chooses them") if tasks else ("tasks", "add() stores them")
         raise RepositoryError(f"{contents.database.place} keeps no {what} yet, so there is no experience: {remedy}")
@@ -69,7 +74,7 @@ def _read(connection: sa.Connection, contents: Contents, policies: Sequence[int]
         dict(zip(ids, contents.policies.get(connection, ids), strict=True)),
         [task["settings"]["evaluation_episodes"] or 0 for task in tasks],
         _worths(connection, contents, numbers, ids),
-        [task["value"] for task in tasks],
+        [best_value(task) for task in tasks],
         named_sources(dict.fromkeys(called))[0],
     )
 

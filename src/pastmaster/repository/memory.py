@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Generic, TypeVar, overload
 
 import sqlalchemy as sa
@@ -10,11 +11,14 @@ import sqlalchemy as sa
 from pastmaster.arrays import Array
 from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
-from pastmaster.repository import records, rows
-from pastmaster.repository.database import Database
-from pastmaster.repository.worth import Valued, Worth
+from pastmaster.repository import admission, records, rows
+from pastmaster.repository.database import Database, Work
+from pastmaster.repository.records import Stored
+from pastmaster.repository.schema import READABLE, policies as policies_table
+from pastmaster.repository.stack import Stack
+from pastmaster.repository.worth import Valued, Vector, Worth
 from pastmaster.tables import shown
-from pastmaster.tasks.tabular import ARRAYS
+from pastmaster.tasks.tabular import ARRAYS, TabularMDP
 
 MOST_BYTES = 2**31  # of arrays kept of one kind; what comes after is read anew each time
 Item = TypeVar("Item")
@@ -62,10 +66,43 @@ class Contents:
 
     def clear(self) -> None:
         """Drop all objects that were read."""
-        self.tasks = Memory("tasks", ARRAYS, valued_of)
+        self.tasks = Memory("tasks", (*ARRAYS, records.MOVES), valued_of)
         self.policies = Memory("policies", ("policy",), records.policy_of)
         self.worths: dict[tuple[int, int], Worth] = {}  # by the ids of task and policy
         self.spreads: dict[tuple[int, int], float] = {}  # of one return
+        self.stack = Stack()
+        self._ids: tuple[tuple[int, int], list[int]] = ((0, 0), [])
+
+    def policy_ids(self, connection: sa.Connection) -> list[int]:
+        """The ids of all policies, listed anew if there are others: no id is given twice, so two numbers tell."""
+        number = policies_table.c.id
+        found = connection.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(number), 0))).one()
+        if self._ids[0] != tuple(found):
+            self._ids = (int(found[0]), int(found[1])), rows.numbers(connection, "policies")
+        return self._ids[1]
+
+    def rule(self, connection: sa.Connection) -> admission.Admission | None:
+        """The rule by which policies are stored; None: all are."""
+        return None if self.database.revision in READABLE else admission.current(connection)
+
+    def value_policies(
+        self, ask: Callable[[Work[list[Stored]]], list[Stored]], row: Vector, valued: Valued, numbers: Sequence[int],
+        *, stacked: bool,
+    ) -> None:  # fmt: skip
+        """Add the values of stored policies in one task to its row; ``ask`` gives a function a connection.
+
+        With ``stacked``, tables of actions are held in one array from now on, and valued by one loop.
+        """
+        if stacked and isinstance(valued.task, TabularMDP) and valued.episodes is None:
+            for batch in rows.batches([number for number in numbers if number not in self.stack.places]):
+                for number, policy in zip(batch, ask(partial(self.policies.get, wanted=batch)), strict=True):
+                    if self.stack.holds(policy):
+                        self.stack.put(number, policy)
+            held = [number for number in numbers if number in self.stack.places]
+            row.take(held, self.stack.values(valued.task, held))
+            numbers = [number for number in numbers if number not in self.stack.places]
+        for batch in rows.batches(numbers):
+            row.value_policies(valued, batch, ask(partial(self.policies.get, wanted=batch)))
 
     def read(self, memory: Memory[Item], numbers: list[int]) -> list[Item]:
         """The objects of these ids; an id that another process has removed is refused."""

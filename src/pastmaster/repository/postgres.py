@@ -21,6 +21,8 @@ from pastmaster.repository import location
 from pastmaster.repository.watch import Watch
 from pastmaster.shield import Shield
 
+WRITERS = 7245311
+"""The turn of everybody who writes to the repository's own tables: the number of an advisory lock."""
 CONNECT_SECONDS = 10
 FIRST_SECONDS = 30  # for a new connection
 IDLE_SECONDS = 120  # after which the server gives up a writer that has vanished
@@ -28,6 +30,13 @@ PATIENCE = {  # with a server that does not answer, or a host that vanished
     "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
     "keepalives_count": 3, "tcp_user_timeout": 30_000,
 }  # fmt: skip
+
+
+LEAVE = sa.text(
+    "WITH old AS (DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day' AND writer <> :writer) "
+    "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
+    "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
+)
 
 
 class Server:
@@ -44,7 +53,7 @@ class Server:
             raise InvalidInputError(
                 f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
             ) from None
-        self._watch = Watch()
+        self._watch, self._has_receipts = Watch(), False
         event.listen(self.engine, "before_cursor_execute", self._expect)
         event.listen(self.engine, "after_cursor_execute", self._answered)
         event.listen(self.engine, "handle_error", lambda context: self._answered(context.connection))
@@ -95,22 +104,22 @@ class Server:
             raise found
         return found
 
-    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
-        """Begin a transaction: a reader's sees one state, a writer's is the only one."""
-        connection.execution_options(isolation_level="READ COMMITTED" if writes else "REPEATABLE READ")
+    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
+        """Begin a transaction: a reader's sees one state, a writer's is the only one with its turn."""
+        connection.execution_options(isolation_level="REPEATABLE READ" if turn is None else "READ COMMITTED")
         connection.begin()
-        if writes:
-            shield.run(self._take_turn, connection)
+        if turn is not None:
+            shield.run(self._take_turn, connection, turn)
 
-    def _take_turn(self, connection: sa.Connection) -> None:
+    def _take_turn(self, connection: sa.Connection, turn: int) -> None:
         """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
-        for setting in (
+        settings = (
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
             f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
             "synchronous_commit = on",
-        ):
-            connection.exec_driver_sql(f"SET LOCAL {setting}")
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7245311)")
+        )
+        statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({turn})"]
+        connection.exec_driver_sql("; ".join(statements))  # in one go: others may wait for what this transaction holds
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Commit: what was written is on the disk when this returns."""
@@ -142,17 +151,12 @@ class Server:
     def leave_receipt(self, connection: sa.Connection) -> str:
         """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are removed."""
         receipt = uuid.uuid4().hex
-        if not _has_receipts(connection):
+        if not self._has_receipts and not _has_receipts(connection):
             columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
             connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
-        connection.execute(
-            sa.text(
-                "INSERT INTO pastmaster_receipts VALUES (:writer, :receipt, now()) "
-                "ON CONFLICT (writer) DO UPDATE SET receipt = EXCLUDED.receipt, written = EXCLUDED.written"
-            ),
-            {"writer": self._writer(), "receipt": receipt},
-        )
-        connection.execute(sa.text("DELETE FROM pastmaster_receipts WHERE written < now() - interval '1 day'"))
+        else:
+            self._has_receipts = True
+        connection.execute(LEAVE, {"writer": self._writer(), "receipt": receipt})
         return receipt
 
     def has_receipt(self, connection: sa.Connection, receipt: str) -> bool:

@@ -26,6 +26,11 @@ from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.sqlite import File
 
 CALLER = "Repository.remove_damaged"
+SERVICE = (
+    "pastmaster_service_version", "service_tasks", "service_states", "service_pending", "service_episodes",
+    "service_tokens",
+)  # fmt: skip
+"""The tables of the service, which may be in the file too."""
 
 
 def rebuild(database: Database) -> Path:
@@ -79,7 +84,25 @@ def _copy(source: sa.Connection, target: sa.Connection, fresh: Database) -> None
                 target.execute(sa.insert(arrays), rows.stored_array(table, number, name, pack(array)))
     for name, last in _counters(source):
         target.execute(sa.update(sequences).where(sequences.c.name == name).values(last=last))
+    _copy_service(source, target)
     forget_damaged(target, Contents(fresh))
+
+
+def _copy_service(source: sa.Connection, target: sa.Connection) -> None:
+    """Copy the tables of the service as they are, as far as they can be read; it checks by itself what is missing."""
+    names = ", ".join(f"'{name}'" for name in SERVICE)
+    query = (
+        f"SELECT name, type, sql FROM sqlite_master WHERE tbl_name IN ({names}) AND sql IS NOT NULL ORDER BY type DESC"
+    )
+    try:
+        for name, kind, sql in source.exec_driver_sql(query).all():
+            target.exec_driver_sql(sql)
+            if kind == "table":
+                for row in source.exec_driver_sql(f'SELECT * FROM "{name}"'):
+                    places = ", ".join("?" * len(row))
+                    target.exec_driver_sql(f'INSERT OR IGNORE INTO "{name}" VALUES ({places})', tuple(row))
+    except UNREADABLE:
+        return
 
 
 def _counters(source: sa.Connection) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, 
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
 from pastmaster.policies.policy import checked_policy
+from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.rows import Row
 from pastmaster.tables import one_line, shown
@@ -36,6 +38,7 @@ CALLED = ("name", "source")
 DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 LONGEST_NAME = 1000
 PROVENANCES = ("solved", "learned", "imported")
+MOVES = "moves"  # what is stored in the place of next_state: next_state[s] - s, of a grid a few numbers again and again
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +87,9 @@ class TaskRecord:
         What the policy of record is called, and the file it came from.
     value, value_error : float
         The value of the policy of record from the task's start, and its standard error, 0 where it is exact.
+    best_value : float
+        The best that is known for the task: ``value``, or that of the policy it came with, where that is more; such a
+        policy is not stored if the loss is at most the repository's ``max_loss``.
     bounds : Bounds or None
         The least and the greatest return of an episode, where they are known.
     horizon : int or None
@@ -102,6 +108,7 @@ class TaskRecord:
     bounds: Bounds | None
     digest: str
     horizon: int | None = None
+    best_value: float = math.nan
 
     @classmethod
     def of(cls, row: Row, policy: PolicyRecord) -> TaskRecord:
@@ -110,12 +117,18 @@ class TaskRecord:
         same = ("id", "name", "own_policy", "policy_of_record", "value", "value_error", "digest")
         return cls(
             kind=row["settings"]["kind"], bounds=bounds, policy_name=policy.name, policy_source=policy.source,
-            horizon=row["settings"].get("horizon"), **{name: row[name] for name in same},
+            horizon=row["settings"].get("horizon"), best_value=best_value(row), **{name: row[name] for name in same},
         )  # fmt: skip
 
     def __repr__(self) -> str:
         name, policy = one_line(self.name or "unnamed", 40), one_line(self.policy_name, 25)
         return one_line(f"TaskRecord({self.id}: {name}, worth {self.value:.4g} under {policy})")
+
+
+def best_value(row: Row) -> float:
+    """The best that is known for a task: its policy of record, or its own policy, though that was forgotten."""
+    forgotten = row["settings"].get("forgotten")
+    return float(row["value"] if forgotten is None else max(row["value"], forgotten["value"]))
 
 
 def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
@@ -150,6 +163,30 @@ def task_row(task: Task) -> tuple[Row, dict[str, Array]]:
     return {"name": name, "digest": _digest(family | {"kind": "tabular"}, arrays), "settings": settings}, arrays
 
 
+def packed_task(arrays: Mapping[str, Array]) -> dict[str, Packed]:
+    """The arrays of a task as they are stored."""
+    stored = dict(arrays)
+    if "next_state" in stored:
+        next_state = stored.pop("next_state")
+        stored[MOVES] = next_state - _own_states(next_state)
+    return {name: pack(array) for name, array in stored.items()}
+
+
+def _with_next_state(arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The arrays of a stored task; earlier versions stored next_state itself."""
+    if MOVES not in arrays:
+        return arrays
+    moves = arrays[MOVES]
+    if moves.dtype != np.int32 or moves.ndim < 2:
+        raise ValueError(f"its {MOVES} are of shape {moves.shape} and type {moves.dtype}")
+    return {name: array for name, array in arrays.items() if name != MOVES} | {"next_state": moves + _own_states(moves)}
+
+
+def _own_states(array: Array) -> Array:
+    """Each state's own number, in the shape of an array [S, ...]."""
+    return np.arange(len(array), dtype=np.int32).reshape(-1, *(1,) * (array.ndim - 1))
+
+
 def family_of(task: Task) -> dict[str, Any]:
     """What the tasks of a repository share."""
     if isinstance(task, GymTask):
@@ -170,7 +207,11 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
         if settings["kind"] == "gymnasium":
             return _environment_of(row, place)
         task = task_from_arrays(
-            arrays, gamma=settings["gamma"], horizon=settings["horizon"], name=row["name"], params=settings["params"]
+            _with_next_state(arrays),
+            gamma=settings["gamma"],
+            horizon=settings["horizon"],
+            name=row["name"],
+            params=settings["params"],
         )
         digest = task_row(task)[0]["digest"]
     except KeyError as error:

@@ -42,22 +42,46 @@ def asked_by(caller: str) -> Iterator[None]:
 
 def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
     """Store a record under the next id; ``row["settings"]`` are plain values."""
-    number = _next_id(connection, table)
-    connection.execute(sa.insert(RECORDS[table]), stored(table, row | {"id": number}))
-    packed = {name: array if isinstance(array, Packed) else pack(array) for name, array in its_arrays.items()}
+    return insert_many(connection, table, [(row, its_arrays)])[0]
+
+
+def insert_many(
+    connection: sa.Connection, table: str, records: Sequence[tuple[Row, Mapping[str, Array | Packed]]]
+) -> list[int]:
+    """Store records under the next ids, in few statements."""
+    if not records:
+        return []
+    last = _next_id(connection, table, len(records))
+    found = list(range(last - len(records) + 1, last + 1))
+    connection.execute(
+        sa.insert(RECORDS[table]),
+        [stored(table, row | {"id": number}) for number, (row, _) in zip(found, records, strict=True)],
+    )
+    packed = [
+        stored_array(table, number, name, array if isinstance(array, Packed) else pack(array))
+        for number, (_, its_arrays) in zip(found, records, strict=True)
+        for name, array in its_arrays.items()
+    ]
     if packed:
-        stored_arrays = [stored_array(table, number, name, array) for name, array in packed.items()]
-        connection.execute(sa.insert(arrays), stored_arrays)
-    return number
+        connection.execute(sa.insert(arrays), packed)
+    return found
 
 
-def _next_id(connection: sa.Connection, table: str) -> int:
-    """An id that was never given out: the counter and its copy count on.
+def replace_arrays(connection: sa.Connection, table: str, number: int, its_arrays: Mapping[str, Array]) -> None:
+    """Put arrays into the place of those of the same names."""
+    here = (arrays.c.owner == table) & (arrays.c.owner_id == number) & arrays.c.name.in_(list(its_arrays))
+    connection.execute(sa.delete(arrays).where(here))
+    packed = [stored_array(table, number, name, pack(array)) for name, array in its_arrays.items()]
+    connection.execute(sa.insert(arrays), packed)
+
+
+def _next_id(connection: sa.Connection, table: str, count: int = 1) -> int:
+    """The last of so many ids that were never given out: the counter and its copy count on.
 
     A repository of an older version has no copy yet, or one that an older version left behind.
     """
     here = sequences.c.name.in_((table, counter_copy(table)))
-    connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + 1))
+    connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + count))
     last = {row.name: row.last for row in connection.execute(sa.select(sequences).where(here))}
     number, copy = last.get(table), last.get(counter_copy(table))
     if not all(is_whole(count) for count in (number, copy) if count is not None):

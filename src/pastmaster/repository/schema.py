@@ -5,6 +5,9 @@ policy in a task is stored with the one that came later: the task's *row* holds 
 when it was added, the policy's *column* its values in the tasks there were. So an addition writes one row and one
 column, and rewrites none. Ids are never used twice.
 
+Where a repository has a ``max_loss`` (the last record of *admissions*), a policy is stored only if its task would lose
+more without it. Other tasks have the policy that serves them as their own; their rows hold its value among others.
+
 Every row carries a checksum of its other columns, every array one of its bytes.
 """
 
@@ -17,8 +20,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration: what this version of the library reads and writes."""
+READABLE = ("0001",)
+"""Earlier ones that can be read as they are, where a file cannot be written to: they have no admissions."""
 VERSION_TABLE = "pastmaster_version"
 """Where Alembic keeps the schema's revision: not under the name that every other program uses."""
 
@@ -86,7 +91,8 @@ clusterings = _table(
     sa.Column("position", sa.BigInteger, nullable=True),
     sa.UniqueConstraint("stream_id", "position"),
 )
-RECORDS = {table.name: table for table in (policies, tasks, streams, runs, clusterings)}
+admissions = _table("admissions", _number("max_loss", nullable=True))
+RECORDS = {table.name: table for table in (policies, tasks, streams, runs, clusterings, admissions)}
 """The tables of records, each after those it refers to."""
 
 arrays = sa.Table(

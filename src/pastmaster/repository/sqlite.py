@@ -40,6 +40,7 @@ class Handle(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.process = os.getpid()
+        self.changes = 0  # rows that it had changed when its transaction began
         self.seen: Identity | None = None  # of a file that is read as if nobody wrote to it: how it looked then
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         super().__init__(*arguments, **options)
@@ -86,6 +87,12 @@ class File:
         )  # fmt: skip
         USERS.add(self)
 
+    @property
+    def reads_only(self) -> bool:
+        """Whether the file cannot be written to here."""
+        folder = os.access(self.path.parent, os.W_OK)  # a journal is made beside it
+        return self._mode in (READ, READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
+
     def release(self) -> None:
         """Close the connections that are idle."""
         self.engine.dispose()
@@ -128,13 +135,13 @@ class File:
             )
         return answers[0]
 
-    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
         """Begin a transaction, when there is no other writer; a reader sees the last state there was before."""
         connection.begin()
 
         def lock() -> None:
             try:
-                if writes:  # takes its lock at once: it cannot fail half-way because another was first
+                if turn is not None:  # takes its lock at once: it cannot fail half-way because another was first
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 else:
                     connection.exec_driver_sql("BEGIN")
@@ -144,6 +151,7 @@ class File:
                 raise
 
         self._patiently(shield, lock)
+        _handle(connection).changes = _handle(connection).total_changes
         self._check_identity("nothing was changed")
         self._check_state(connection)
 
@@ -153,7 +161,8 @@ class File:
         if handle.process != os.getpid():
             raise RepositoryError(f"{self.place} was in use when this process was forked: nothing was changed by it")
         handle.let_go()
-        state = self._mark(connection) if writes else self._state
+        changed = writes and handle.total_changes != handle.changes  # else there is nothing to bring to the disk
+        state = self._mark(connection) if changed else self._state
         self._patiently(shield, lambda: connection.exec_driver_sql("COMMIT"))
         self._state = state
         transaction = connection.get_transaction()

@@ -8,21 +8,24 @@ acknowledged. Opening reads no records; tasks, policies and values are read when
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from pastmaster.checks import file_path, flag, listed, whole
+from pastmaster.checks import each, file_path, flag, listed, whole
 from pastmaster.clustering import Clustering
-from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.generators import Rng
 from pastmaster.repository import archive, clusterings, known, names, rows
 from pastmaster.repository.addition import Addition, check_family
+from pastmaster.repository.admission import checked_max_loss
 from pastmaster.repository.backup import back_up
+from pastmaster.repository.batch import commit_all
 from pastmaster.repository.check import Damage, find_damage
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
@@ -32,6 +35,7 @@ from pastmaster.repository.memory import Contents, Lazy
 from pastmaster.repository.rebuild import rebuild
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
+from pastmaster.repository.settling import settle
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import Experience, TransferRun
@@ -56,6 +60,10 @@ class Repository:
         The path of a file, or a URL like ``postgresql://user@host/name``.
     create : bool
         Whether to make the database if there is none. A database of an older version is brought up to date.
+    max_loss : float, optional
+        For a repository without tasks: a policy is stored only if its task would otherwise lose more than this. So a
+        repository grows with what it keeps (docs/scale.md). By default every policy is stored, and valued in every
+        task, which is for up to some 2,000 tasks. ``set_max_loss`` changes it later.
 
     Attributes
     ----------
@@ -79,10 +87,58 @@ class Repository:
     [1, 2, 3, 4] (4, 4) {1: 0, 2: 0, 3: 0, 4: 0} 1
     """
 
-    def __init__(self, url_or_path: str | Path, *, create: bool = True) -> None:
+    def __init__(self, url_or_path: str | Path, *, create: bool = True, max_loss: float | None = None) -> None:
+        asked = checked_max_loss("Repository", max_loss)
         self.database = Database(url_or_path, create=flag("Repository", "create", create))
         self.place = self.database.place
         self._contents = Contents(self.database)
+        if asked is not None and self.max_loss != asked:
+            if self._count("tasks"):
+                has = "None" if self.max_loss is None else f"{self.max_loss:g}"
+                self.close()
+                raise InvalidInputError(
+                    f"Repository: max_loss is {asked:g}, must be {has} as {self.place} has it, or be left out; "
+                    "set_max_loss changes it"
+                )
+            self.set_max_loss(asked)
+
+    @property
+    def max_loss(self) -> float | None:
+        """The most that a task may lose before its own policy is stored; None: every policy is stored."""
+        rule = self.database.read(self._contents.rule)
+        return None if rule is None else rule.max_loss
+
+    def set_max_loss(self, max_loss: float | None) -> None:
+        """Store policies from now on only where tasks would lose more than this, and forget those that are not needed.
+
+        Of the stored policies the fewest remain such that no task loses more than ``max_loss`` (by search, for at most
+        some 30 s). Tasks that lose more, since ``max_loss`` is lower than before or a policy was damaged, are solved
+        again. With None every task has its own policy again, by solving it, and each is valued in every task.
+
+        Parameters
+        ----------
+        max_loss : float or None
+            In units of a return, at least 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If a task loses more whose own policy was given and is forgotten: it cannot be made again. Also if
+            ``max_loss`` is None and there are more than 10,000 tasks. Nothing is changed then.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository
+        >>> from pastmaster.domains import windy_corridor
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     ids = repository.add_many(windy_corridor.family()[:20])
+        ...     repository.set_max_loss(1.0)
+        ...     print(len(repository), len(repository.policy_records()) < 20)
+        20 True
+        """
+        caller = "Repository.set_max_loss"
+        settle(self._contents, caller, checked_max_loss(caller, max_loss))
 
     def add(
         self,
@@ -136,6 +192,49 @@ class Repository:
             self._contents, task, policy, provenance, evaluation_episodes, name=name, source=source
         )  # fmt: skip
         return addition.commit(None if run is None else run_row(run, []))
+
+    def add_many(self, tasks: Iterable[Task], *, batch: int = 100) -> list[int]:
+        """Solve and store many tasks, ``batch`` of them in a transaction; returns their ids.
+
+        The same as ``add`` for each, but for the time that commits take. Tasks are taken as they are needed, so they
+        may come from a generator. If the process is killed, the batches before are stored, and of the last one nothing.
+
+        Parameters
+        ----------
+        tasks : iterable of TabularMDP
+        batch : int
+            How many tasks are committed together.
+
+        Returns
+        -------
+        list of int
+            The id of each task.
+
+        Raises
+        ------
+        InvalidInputError
+            As ``add``; the batches before are stored.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository
+        >>> from pastmaster.domains import windy_corridor
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db", max_loss=2.0) as repository:
+        ...     ids = repository.add_many(windy_corridor.family())
+        ...     print(len(ids), len(repository.policy_records()) < 20)
+        100 True
+        """
+        caller, found = "Repository.add_many", list[int]()
+        size = whole(caller, "batch", batch, at_least=1)
+        given = enumerate(each(tasks, f"{caller}: tasks", "tasks"))
+        while group := list(islice(given, size)):
+            for index, task in group:
+                if not isinstance(task, Task):
+                    raise not_a_task(f"{caller}: tasks[{index}]", task)
+            additions = [Addition(self._contents, task, caller=caller) for _, task in group]
+            found += commit_all(self._contents, additions)
+        return found
 
     def replace_policy(
         self,
@@ -241,7 +340,15 @@ class Repository:
         return Lazy("Repository.policies", ids, self._read_policies)
 
     def cross_values(self) -> CrossValues:
-        """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``."""
+        """U [N, N]: the value of the policy of record of task j in task i, in the order of ``tasks()``.
+
+        ``RepositoryError`` where ``max_loss`` is set: most of U is then neither computed nor stored.
+        """
+        if self.max_loss is not None:
+            raise RepositoryError(
+                f"Repository.cross_values: {self.place} has a max_loss, so most of U is not computed, must be asked by "
+                "keep() or experience(), or after set_max_loss(None)"
+            )
         return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
 
     def experience(self, policies: Sequence[int] | None = None) -> Experience:
@@ -306,6 +413,10 @@ class Repository:
         A task's loss is what the best stored policy is worth in it, less what the best kept one is. Any stored policy
         may be kept: column j is the own policy of task j, and policies whose task was removed come last.
 
+        Where the repository has a ``max_loss``, the question is asked of landmarks, some 2,000 tasks that stand for all
+        by their weights, and ``over_all`` of the answer tells the mean loss over all tasks, with an interval, and a
+        lower bound.
+
         Parameters
         ----------
         k, max_loss, price, episodes, span, certify, time_limit, rng
@@ -314,7 +425,7 @@ class Repository:
             cost for so many ``episodes``, with the ``span`` of ``return_bounds()`` by default. With ``episodes``,
             ``price="measured"`` is the one at which stored tasks, left out with their policies, earn most.
         weights : array_like or mapping, optional
-            How much each task counts in the mean, in the order of ``tasks()``, or by name.
+            How much each task counts in the mean, in the order of ``tasks()``, or by name; not for landmarks.
         must_keep, never_keep : optional
             Policies that are kept in any case, or in none: their names, or column numbers.
 
@@ -346,7 +457,7 @@ class Repository:
         3 of 7 policies kept, mean loss 1.743, largest 3.487, proven optimal
         """
         return clusterings.keep(
-            self.database, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, weights=weights,
+            self._contents, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, weights=weights,
             must_keep=must_keep, never_keep=never_keep, certify=certify, time_limit=time_limit, rng=rng,
         )  # fmt: skip
 
@@ -384,7 +495,7 @@ class Repository:
             ``clusterings()[-1].seed`` is the seed of the search.
         """
         return clusterings.cluster(
-            self.database, rng=rng, episodes=episodes, span=span, directed=directed, method=method, **options
+            self._contents, rng=rng, episodes=episodes, span=span, directed=directed, method=method, **options
         )
 
     def clusterings(self) -> Records[ClusteringRecord]:
@@ -396,7 +507,10 @@ class Repository:
         return self.database.read(lambda c: None if (found := clusterings.latest(c)) is None else found.read(c))
 
     def cells(self) -> dict[int, int]:
-        """The cell of each task in the latest clustering, by the task's id; tasks added since are missing."""
+        """The cell of each task in the latest clustering, by the task's id.
+
+        Tasks added since are missing, and, where the repository has a ``max_loss``, all that are no landmarks.
+        """
         return self.database.read(lambda c: {} if (found := clusterings.latest(c)) is None else found.cells(c))
 
     def sources(self) -> list[Stored]:

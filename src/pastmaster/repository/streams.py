@@ -143,14 +143,17 @@ class Stream:
         found = self._contents.database.read(lambda c: rows.fetch_where(c, "clusterings", here))
         return {row["position"]: ClusteringRecord.of(row) for row in found}
 
-    def sources(self, which: Sources) -> dict[int, Stored]:
-        """Source policies by id: those the latest clustering keeps, all of record, or none."""
+    def sources(self, which: Sources, with_new: bool = False) -> dict[int, Stored]:
+        """Source policies by id: those the latest clustering keeps, all of record, or none.
+
+        ``with_new`` adds to those that are kept the policies of the tasks stored since.
+        """
         chosen("Stream.sources", "which", which, ("clusters", "all", "none"))
 
         def read(connection: sa.Connection) -> dict[int, Stored]:
             ids: list[int] = []
             if which == "clusters":
-                ids = source_ids(connection)
+                ids = source_ids(connection, with_new)
             elif which == "all":
                 ids, _ = distinct_policies(row["policy_of_record"] for row in rows.fetch(connection, "tasks"))
             return dict(zip(ids, self._contents.policies.get(connection, ids), strict=True))
@@ -177,7 +180,7 @@ class Stream:
         asked = {"price": "measured"} if {"k", "max_loss", "price"}.isdisjoint(told) else {}
         how: dict[str, Any] = {"span": None, "certify": False, "time_limit": FOR_EVER} | asked | told
         measured = how.get("price") == "measured"
-        keep(self._contents.database, (self._id, position), episodes=episodes if measured else None, rng=rng, **how)
+        keep(self._contents, (self._id, position), episodes=episodes if measured else None, rng=rng, **how)
         return self.clusterings()[position]
 
     def cluster(self, position: int, **options: Any) -> ClusteringRecord:
@@ -186,7 +189,7 @@ class Stream:
         By default distances are symmetric, as the paper's agent has them.
         """
         paper = {"episodes": None, "span": None, "directed": False, "method": "search"}
-        cluster(self._contents.database, (self._id, position), **(paper | options))
+        cluster(self._contents, (self._id, position), **(paper | options))
         return self.clusterings()[position]
 
 

@@ -72,22 +72,23 @@ class Vector:
         """Add the values of policies in one task."""
         task, episodes, seed = valued
         if episodes is None:
-            self._take(numbers, cross_values([task], policies)[0])
+            self.take(numbers, cross_values([task], policies)[0])
         else:
             found = estimate_values(task, list(policies), episodes=episodes, seed=seed)
-            self._take(numbers, found.mean, found.error)
+            self.take(numbers, found.mean, found.error)
             self.episodes += found.episodes
 
     def value_tasks(self, numbers: Sequence[int], tasks: Sequence[Valued], policy: Stored) -> None:
         """Add the values of one policy in many tasks."""
         exact = {number: valued.task for number, valued in zip(numbers, tasks, strict=True) if valued.episodes is None}
         if exact:
-            self._take(list(exact), cross_values(list(exact.values()), [policy])[:, 0])
+            self.take(list(exact), cross_values(list(exact.values()), [policy])[:, 0])
         for number, valued in zip(numbers, tasks, strict=True):
             if number not in exact:
                 self.value_policies(valued, [number], [policy])
 
-    def _take(self, numbers: Sequence[int], values: FloatArray, errors: FloatArray | None = None) -> None:
+    def take(self, numbers: Sequence[int], values: FloatArray, errors: FloatArray | None = None) -> None:
+        """Add values that were found elsewhere."""
         errors = np.zeros(len(values)) if errors is None else errors
         self.worths |= zip(numbers, map(Worth, values.tolist(), errors.tolist()), strict=True)
 
@@ -124,6 +125,17 @@ def read_matrix(
     connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int], what: str = "values"
 ) -> FloatArray:
     """U [tasks, policies] by id, or its standard "errors"; ``DamagedError`` names a pair that is missing."""
+    U = read_known(connection, tasks, policies, what)
+    if np.isnan(U).any():
+        i, j = np.argwhere(np.isnan(U))[0]
+        raise DamagedError(f"the value of policy {policies[j]} in task {tasks[i]} is not there")
+    return U
+
+
+def read_known(
+    connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int], what: str = "values"
+) -> FloatArray:
+    """U [tasks, policies] by id, or its standard "errors"; nan where a policy was not valued in a task."""
     U = np.full((len(tasks), len(policies)), np.nan)
     sides = (("tasks", tasks, policies, "row", U), ("policies", policies, tasks, "column", U.T))
     for table, own, others, kind, matrix in sides:
@@ -133,9 +145,6 @@ def read_matrix(
             ids, values = vector(stored, kind, what, f"{table} {number}")
             there, where = places.of(ids)
             matrix[i, where] = values[there]
-    if np.isnan(U).any():
-        i, j = np.argwhere(np.isnan(U))[0]
-        raise DamagedError(f"the value of policy {policies[j]} in task {tasks[i]} is not there")
     return U
 
 

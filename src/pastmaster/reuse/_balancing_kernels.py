@@ -16,9 +16,9 @@ The learner seems better if more can be earned than by the sources (``POTENTIAL`
 and one of these holds: it has lost little to the best source so far; it earns more of late; or its progress,
 extrapolated with 1.5 standard errors, repays in the episodes left four times what it has lost and still loses. The best
 source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
-Where sources are few, so that 1.5 c^2 episodes are left, each of them is tried once whatever the model says: before the
-learner, and after 10 c episodes if the best source leaves enough to gain. Where they are many, to try them all would
-cost more than it can find.
+Where sources are few, each of them is tried once whatever the model says: before the learner, if c is at most four
+times the root of the episodes left, and after 10 c episodes, if 1.5 c^2 are left and the best source leaves enough to
+gain. Where they are many, to try them all would cost more than it can find.
 """
 
 import math
@@ -104,7 +104,7 @@ def weigh_balancing(arms, memory, settings):
     seems_better = learner_seems_better(arms, memory, settings)
     left, best = model.episodes_left(memory, settings), memory[at.LEADING]
     idle = memory[at.ASKED] >= 10.0 * c and memory[at.SEARCHING] == 0.0 and left * (1.0 - best) > best
-    if (idle or seems_better) and left >= 1.5 * c * c:
+    if (seems_better and 16.0 * left >= c * c) or (idle and left >= 1.5 * c * c):
         seems_better = not model.try_another(arms, memory) and seems_better
     arm = c
     if not is_learners_turn(arms, memory, settings, seems_better):

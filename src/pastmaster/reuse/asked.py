@@ -126,6 +126,15 @@ class AskedEpisodes:
         with np.errstate(divide="ignore", over="ignore"):
             return float(sum(1.0 / a.chances[a.arm] for a in self._by_number.values() if a.payoff is None))
 
+    def first(self, otherwise: int) -> int:
+        """The number of the first open episode; every one before it has been seen."""
+        return self._order[0] if self._order else otherwise
+
     def entries(self) -> list[list[Any]]:
         """All of them as plain JSON values."""
         return [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._by_number.items()]
+
+    def entry(self, number: int) -> list[Any] | None:
+        """One of them; None where it is neither open nor waits."""
+        asked = self._by_number.get(number)
+        return None if asked is None else [number, asked.arm, asked.time, asked.payoff, asked.chances.tolist()]

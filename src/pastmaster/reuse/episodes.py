@@ -17,6 +17,7 @@ from pastmaster import parallel
 from pastmaster.arrays import FloatArray, IntArray
 from pastmaster.policies.batch import begun, is_recurrent
 from pastmaster.reuse import _episode_kernels as kernels
+from pastmaster.reuse.ahead import Ahead
 from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
 from pastmaster.reuse.selector import Selector
@@ -82,6 +83,9 @@ class PlainEpisodes:
             acting(source, trial.rng, f"transfer: sources[{i}]") for i, source in enumerate(self.sources)
         ]
         self.recurrent = [is_recurrent(source) for source in self.sources]
+        problem = trial.problem
+        watched = problem.every or problem.share or trial.selector.mixes  # someone else sees a source's episodes
+        self.ahead = Ahead(problem.task, self.sources, trial.seed, len(trial.returns), watched)
         self.sums = trial.undiscounted = np.empty(len(trial.returns))
 
     def play(self, first: int) -> int:
@@ -90,7 +94,7 @@ class PlainEpisodes:
         episodes = range(first, len(trial.returns))
         for t in parallel.tracked(episodes, len(episodes), self.progress, "transfer"):
             asked = selector.ask()
-            total, self.sums[t], likelihood = self.episode(asked.arm)
+            total, self.sums[t], likelihood = self.episode(asked.arm, t)
             trial.returns[t], trial.arms[t] = total, asked.arm
             if not math.isfinite(total) or selector.refuses(total):
                 selector.cancel(asked)
@@ -106,13 +110,15 @@ class PlainEpisodes:
         trial, arms = self.trial, len(self.sources) + 1
         for t in range(len(trial.returns)):
             trial.arms[t] = (t - 1) % arms
-            trial.returns[t], self.sums[t], _ = self.episode(int(trial.arms[t]))
+            trial.returns[t], self.sums[t], _ = self.episode(int(trial.arms[t]), t)
             if trial.returns[t] != trial.returns[0]:
                 return t + 1
         return len(trial.returns)
 
-    def episode(self, arm: int) -> tuple[float, float, FloatArray]:
-        """One episode of an arm: its return, discounted and not, and how likely each arm would have been to act so."""
+    def episode(self, arm: int, t: int) -> tuple[float, float, FloatArray]:
+        """Episode t, of an arm: its return, discounted and not, and how likely each arm would have been to act so."""
+        if (known := self.ahead.returned(arm, t)) is not None:
+            return *known, np.ones(len(self.sources) + 1)
         trial, learner, problem = self.trial, self.trial.learner, self.trial.problem
         own, mixing, share = arm == len(self.sources), trial.selector.mixes, problem.share
         psi, upsilon = trial.selector.reuse if mixing else (1.0, 1.0)
@@ -124,7 +130,7 @@ class PlainEpisodes:
             place = f"transfer: sources[{arm}]"
             self.source_actions[arm] = acting(begun(self.sources[arm]), trial.rng, place)
         try:
-            observation, _ = self.env.reset(seed=self.seed)
+            observation, _ = self.env.reset(seed=self.ahead.seed_of(t) if self.ahead.seeded else self.seed)
         except Exception as error:  # of whatever kind: it is the environment's
             problem.failed(error, "reset")
         self.seed = None  # the first reset seeds the environment's own stream

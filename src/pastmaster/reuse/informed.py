@@ -93,8 +93,8 @@ class Informed(RegretBalancing):
         n = len(self.experience.values)
         return (self._arms if arms is None else arms)[layout.EXPERIENCE + which * n :][:n]
 
-    def to_dict(self) -> dict[str, Any]:
-        state = super().to_dict()
+    def to_dict_alone(self) -> dict[str, Any]:
+        state = super().to_dict_alone()
         return state | {"arguments": state["arguments"] | {"experience": self.experience.to_dict()}}
 
     def _fill(self, caller: str, state: Any) -> None:

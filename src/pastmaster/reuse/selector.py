@@ -16,7 +16,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,6 +32,7 @@ from pastmaster.checks import (
     is_finite,
     is_whole,
     is_word,
+    listed,
     mapping,
     optional_whole,
     whole,
@@ -287,11 +288,39 @@ class Selector(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain JSON values; ``from_dict`` continues from it, bit for bit."""
         with LOCK:
+            return self.to_dict_alone() | {"open": self._asked.entries()}
+
+    def to_dict_alone(self) -> dict[str, Any]:
+        """What ``to_dict`` returns but without episodes, in a time that does not depend on how many are open."""
+        with LOCK:
             return {
                 "selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng),
                 "arms": self._arms[: at.N_ROWS].tolist(), "memory": self._memory.tolist(),
-                "open": self._asked.entries(), "most_open": self._asked.most_open, "seed": self.seed,
+                "open": [], "most_open": self._asked.most_open, "seed": self.seed,
             }  # fmt: skip
+
+    def pending(self, numbers: Iterable[int]) -> dict[int, list[Any]]:
+        """What ``to_dict`` has of those of these episodes that are open, or told and wait for an earlier one."""
+        wanted = [n for n in listed(numbers, f"{type(self).__name__}.pending: numbers") if is_whole(n)]
+        with LOCK:
+            found = {int(number): self._asked.entry(int(number)) for number in wanted}
+        return {number: entry for number, entry in found.items() if entry is not None}
+
+    @property
+    def first_open(self) -> int:
+        """The number of the first open episode; ``n_asked`` where none is open. Earlier ones are not pending."""
+        with LOCK:
+            return self._asked.first(self.n_asked)
+
+    @property
+    def n_open(self) -> int:
+        """How many episodes are open."""
+        return self._asked.n_open
+
+    def arm_of(self, number: int) -> int | None:
+        """The arm of an open episode; None where the number is of none."""
+        asked = self._asked.get(number) if is_whole(number) else None
+        return None if asked is None else asked.arm
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

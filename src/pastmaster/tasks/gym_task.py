@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,8 @@ from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import specs
 from pastmaster.tasks.guard import Guarded, Watch, watched
 from pastmaster.tasks.gymnasium_table import code_of, environment_name, spec_name, step_limit
+from pastmaster.tasks.jax_dynamics import Dynamics
+from pastmaster.tasks.jax_env import JaxEnv, JaxVectorEnv
 from pastmaster.tasks.spaces import described_space, discrete_size
 from pastmaster.tasks.tabular import TabularMDP
 
@@ -124,7 +126,8 @@ class GymTask:
 
     def __repr__(self) -> str:
         settings = f", gamma={self.gamma:g}, horizon={self.horizon})"
-        return f"GymTask({one_line(repr(self.name), WIDEST - len(settings) - 8)}{settings}"
+        kind = type(self).__name__
+        return f"{kind}({one_line(repr(self.name), WIDEST - len(settings) - len(kind) - 1)}{settings}"
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -175,6 +178,8 @@ class GymTask:
 
     def vector_environment(self, lanes: int, watch: Watch) -> gym.vector.VectorEnv[Any, Any, Any] | None:
         """``lanes`` environments that step as one; None where the spec has none whose ``reset`` seeds each lane."""
+        if self.program is not None:
+            return watch("making it", lambda: JaxVectorEnv(cast(JaxEnv, self._made().unwrapped), lanes))
         spec = self._look.spec
         if not isinstance(self.env_id, str) or self.wrappers or spec is None or spec.vector_entry_point is None:
             return None
@@ -209,6 +214,11 @@ class GymTask:
     @property
     def action_space(self) -> gym.Space[Any]:
         return self._look.action_space
+
+    @property
+    def program(self) -> tuple[Dynamics, Any] | None:
+        """The environment and its parameters where it is a JAX program; None of others."""
+        return self._look.program
 
     @property
     def n_states(self) -> int | None:
@@ -274,6 +284,7 @@ class _Look(NamedTuple):
     reward_range: tuple[float, float] | None
     has_table: bool
     spec: EnvSpec | None
+    program: tuple[Dynamics, Any] | None
 
     @classmethod
     def at(cls, env: gym.Env[Any, Any]) -> _Look:
@@ -284,7 +295,8 @@ class _Look(NamedTuple):
         has_table = as_it_is and isinstance(getattr(env.unwrapped, "P", None), dict)
         rewards = _reward_range(env) if as_it_is else None
         limit = step_limit(env, "max_steps")
-        look = cls(env.observation_space, env.action_space, limit, rewards, has_table, spec)
+        program = (bare.dynamics, bare.params) if as_it_is and isinstance(bare := env.unwrapped, JaxEnv) else None
+        look = cls(env.observation_space, env.action_space, limit, rewards, has_table, spec, program)
         env.close()
         return look
 

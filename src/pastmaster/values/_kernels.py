@@ -116,6 +116,66 @@ def reached_values(reward, next_state, weight, gamma, horizon, starts, chances, 
 
 
 @kernel
+def stacked_values(reward, next_state, weight, paid, possible, horizon, start, policies, out):
+    """Values of policies [M, S] to a horizon in T tasks that differ in rewards and chances alone, into out [T, M].
+
+    The tasks are the last axis of ``reward`` [S, A, lanes] and ``weight`` [S, A, K, lanes], so that one step of all of
+    them is one loop over numbers side by side; lanes beyond the T tasks are 0. ``paid`` [S, A] and ``possible``
+    [S, A, K] are not 0 where any task pays or has such an outcome. Same bits as ``reached_values`` of each task.
+    """
+    n_states, _, n_outcomes = next_state.shape
+    lanes, starts = reward.shape[2], np.full(1, start, np.int32)
+    local = np.full(n_states, -1, np.int32)
+    states, stack, tried = np.empty(n_states, np.int32), np.empty(n_states, np.int32), np.empty(n_states, np.int32)
+    r, n = np.empty((n_states, lanes)), np.empty((n_states, max(2, n_outcomes)), np.int32)
+    w = np.zeros((n_states, max(2, n_outcomes), lanes))
+    for j in range(len(policies)):
+        policy = policies[j]
+        out[:, j] = 0.0
+        if not reaches_reward(paid, next_state, possible, starts, policy, local, states):
+            continue
+        size = reach(next_state, possible, starts, policy, local, states, stack, tried)
+        for i in range(size):
+            s = states[i]
+            pair = s, policy[s]
+            for t in range(lanes):
+                r[i, t] = reward[pair[0], pair[1], t]
+            n[i, :] = i
+            for k in range(n_outcomes):
+                if possible[pair[0], pair[1], k] > 0.0:
+                    n[i, k] = local[next_state[pair[0], pair[1], k]]
+                for t in range(lanes):
+                    w[i, k, t] = weight[pair[0], pair[1], k, t]
+        value = capped_stack(r[:size], n[:size], w[:size], horizon)
+        for t in range(len(out)):
+            out[t, j] = value[local[start], t]
+        for i in range(size):
+            local[states[i]] = -1
+
+
+@kernel
+def capped_stack(reward, next_state, weight, horizon):
+    """``capped_value`` of chains [size, outcomes] that differ in rewards and chances alone, one to a lane."""
+    size, lanes = reward.shape
+    value, following = np.zeros((size, lanes)), np.zeros((size, lanes))
+    for h in range(horizon):
+        value, following = following, value
+        for i in range(size):
+            row, r = value[i], reward[i]
+            first, second = following[next_state[i, 0]], following[next_state[i, 1]]
+            chance, other = weight[i, 0], weight[i, 1]
+            for t in range(lanes):
+                row[t] = r[t] + chance[t] * first[t] + other[t] * second[t]
+            for k in range(2, next_state.shape[1]):
+                first, chance = following[next_state[i, k]], weight[i, k]
+                for t in range(lanes):
+                    row[t] += chance[t] * first[t]
+        if h % 16 == 0 and np.abs(value - following).max() == 0.0:
+            break
+    return value
+
+
+@kernel
 def reaches_reward(reward, next_state, weight, starts, policy, seen, queue):
     """Whether a policy can ever be paid anything but 0; ``seen`` is all -1, before and after."""
     n_actions, n_outcomes = next_state.shape[1:]

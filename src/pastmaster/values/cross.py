@@ -26,6 +26,9 @@ from pastmaster.values.given import listed_policies, listed_tasks
 
 SHARED_GAMMA = 0.999  # nearer to 1 an endless occupancy takes longer than valuing the tasks one by one
 POLICY_CHUNK = 64  # policies whose occupancies are one job of the shared-dynamics method
+STACK_CHUNK = 1024  # policies that are one job where tasks are stacked
+MOST_STACKED = 16  # tasks: more take more memory and are not faster
+LANES = 4  # numbers that are computed at once
 _Solved = tuple[IntArray, str]
 """An optimal policy [S], and its solution in words where it is not certified."""
 
@@ -114,7 +117,7 @@ def _policies_from_arrays(arrays: Mapping[str, Array], tasks: Sequence[TabularMD
 
 
 class _Block(NamedTuple):
-    """A piece of U: its rows, its columns from ``first`` to ``last``, and the task, or None where several share all."""
+    """A piece of U: its rows, its columns from ``first`` to ``last``, and the task; None where several go together."""
 
     rows: tuple[int, ...]
     first: int
@@ -140,13 +143,19 @@ class _Cross:
         place = {key: column for column, key in enumerate(distinct)}
         self.columns = [place[key] for key in keys]  # tasks often share a policy: it is valued once
         alike = _sharing(tasks) if actions else []
-        self.shared = {rows: _Shared([tasks[i] for i in rows]) for rows in alike if len(rows) > 1}
+        self.together: dict[tuple[int, ...], _Shared | _Stacked] = {
+            rows: _Shared([tasks[i] for i in rows]) for rows in alike if len(rows) > 1
+        }
+        alone = [rows[0] for rows in alike if len(rows) == 1]
+        self.together |= {rows: _Stacked([tasks[i] for i in rows]) for rows in _stacks(tasks, alone)}
 
     def matrix(self, tasks: list[TabularMDP], folder: Path | None, workers: Mapping[str, Any]) -> FloatArray:
         """The value of each policy in each task."""
         saved = None
         if folder is not None:
-            key = parallel.digest("cross_values", [task_data(task) for task in tasks], self.actions, self.mixed)
+            stacked = any(isinstance(some, _Stacked) for some in self.together.values())
+            name = "cross_values" + ", stacked" * stacked  # whose pieces are others
+            key = parallel.digest(name, [task_data(task) for task in tasks], self.actions, self.mixed)
             saved = parallel.Saved[_Block, FloatArray](folder, key, _values_to_arrays, _values_from_arrays)
         blocks = self.blocks(tasks)
         values = parallel.run(self.values, blocks, save=saved, label="cross values", **workers)
@@ -160,11 +169,11 @@ class _Cross:
         """The pieces of U, cut always in the same way."""
         n_actions, n_policies = len(self.actions), len(self.actions) + len(self.mixed)
         blocks = [
-            _Block(rows, first, min(first + POLICY_CHUNK, n_actions), None)
-            for rows in self.shared
-            for first in range(0, n_actions, POLICY_CHUNK)
+            _Block(rows, first, min(first + some.chunk, n_actions), None)
+            for rows, some in self.together.items()
+            for first in range(0, n_actions, some.chunk)
         ]
-        covered = {i for rows in self.shared for i in rows}
+        covered = {i for rows in self.together for i in rows}
         for i, task in enumerate(tasks):
             first = n_actions if i in covered else 0
             if first < n_policies:
@@ -174,7 +183,7 @@ class _Cross:
     def values(self, block: _Block) -> FloatArray:
         """One piece of U."""
         if block.task is None:
-            return self.shared[block.rows].values(sealed(self.actions[block.first : block.last]))
+            return self.together[block.rows].values(sealed(self.actions[block.first : block.last]))
         task, row = block.task, np.empty(block.last - block.first)
         own = len(self.actions) - block.first  # 0 where these are valued together with other tasks
         if own and task.probability is None:
@@ -205,6 +214,8 @@ def _values_from_arrays(arrays: Mapping[str, Array], blocks: Sequence[_Block]) -
 class _Shared:
     """Tasks where only the rewards differ."""
 
+    chunk = POLICY_CHUNK
+
     def __init__(self, tasks: list[TabularMDP]) -> None:
         self.task = tasks[0]
         self.rewards = np.stack([task.model().reward.ravel() for task in tasks], axis=1)
@@ -221,6 +232,40 @@ class _Shared:
         kernels.occupancies(next_state, weight, *_episode(self.task), policies, occupancy)
         values: FloatArray = (sparse.csr_array(occupancy) @ self.rewards).T
         return values
+
+
+class _Stacked:
+    """Tasks with a horizon where only rewards and chances differ, valued side by side."""
+
+    chunk = STACK_CHUNK
+
+    def __init__(self, tasks: list[TabularMDP]) -> None:
+        self.tasks = tasks
+
+    def values(self, policies: IntArray) -> FloatArray:
+        """The value of each policy [M, S] in each task [T, M], as each task alone would have it, bit for bit."""
+        models = [task.model() for task in self.tasks]
+        lanes = -(-len(models) // LANES) * LANES
+        reward, weight = (np.zeros((*part.shape, lanes)) for part in (models[0].reward, models[0].weight))
+        for t, model in enumerate(models):
+            reward[..., t], weight[..., t] = model.reward, model.weight
+        paid, possible = np.abs(reward).max(axis=-1), weight.max(axis=-1)
+        out = np.empty((len(models), len(policies)))
+        _, horizon, starts, _ = _episode(self.tasks[0])
+        kernels.stacked_values(reward, models[0].next_state, weight, paid, possible, horizon, starts[0], policies, out)
+        return out
+
+
+def _stacks(tasks: list[TabularMDP], some: list[int]) -> list[tuple[int, ...]]:
+    """Those of some tasks that can be valued side by side, by index: random ones with a horizon and one start."""
+    alike: dict[Any, list[int]] = {}
+    for i in some:
+        task = tasks[i]
+        if task.probability is not None and task.horizon is not None and len(task.start_states) == 1:
+            key = task.horizon, int(task.start_states[0]), blake2b(task.next_state.tobytes()).digest()
+            alike.setdefault((*key, task.next_state.shape), []).append(i)
+    cut = [rows[first : first + MOST_STACKED] for rows in alike.values() for first in range(0, len(rows), MOST_STACKED)]
+    return [tuple(rows) for rows in cut if len(rows) > 1]
 
 
 def _sharing(tasks: list[TabularMDP]) -> list[tuple[int, ...]]:

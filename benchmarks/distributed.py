@@ -1,0 +1,57 @@
+"""The stream of ``benchmarks.scale`` over four dask workers that write to one PostgreSQL repository.
+
+``python -m benchmarks.distributed [tasks]``; needs dask, psycopg and the wheel pgserver.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.scale import MAX_LOSS, tasks
+from pastmaster import Repository, parallel
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+WORKERS, PIECE = 4, 250
+
+
+def work(piece: tuple[str, int, int]) -> list[int]:
+    """Store so many tasks of one seed."""
+    place, seed, count = piece
+    with Repository(place) as repository:
+        return repository.add_many(itertools.islice(tasks(seed), count))
+
+
+def streamed(place: str, total: int, n_jobs: int) -> float:
+    """The seconds in which workers store the tasks; nothing may be lost, and the rule must hold."""
+    with Repository(place, max_loss=MAX_LOSS) as repository:
+        pieces = [(place, 1000 + seed, PIECE) for seed in range(total // PIECE)]
+        begun = time.perf_counter()
+        backend = None if n_jobs == 1 else "dask"
+        ids = parallel.run(work, pieces, n_jobs=n_jobs, backend=backend, caller="benchmark")
+        took = time.perf_counter() - begun
+        records = repository.records()
+        assert {number for piece in ids for number in piece} == {record.id for record in records}
+        assert max(record.best_value - record.value for record in records) <= MAX_LOSS * (1 + 1e-9)
+        print(f"{n_jobs} workers: {took:.1f} s, {1000 * took / total:.1f} ms a task, {repository}", flush=True)
+    return took
+
+
+def run(total: int = 2000) -> None:
+    from postgres import start  # type: ignore[import-not-found]  # of the tests
+
+    with tempfile.TemporaryDirectory(prefix="pastmaster") as folder:
+        server = start(Path(folder) / "data")
+        try:
+            with server.fresh_database() as one, server.fresh_database() as four:
+                alone, together = streamed(one, total, 1), streamed(four, total, WORKERS)
+                print(f"speed-up by {WORKERS} workers: {alone / together:.2f}")
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    run(*map(int, sys.argv[1:]))

@@ -1,0 +1,268 @@
+"""Group commit: one thread does all operations that have come in meanwhile in one transaction, and then answers them.
+
+An answer is sent when its transaction is on the disk. While one is written, the next operations gather. Any number of
+processes may serve one database: each transaction locks the rows of its tasks, and first does again what the others did
+since (``store.catch_up``). After a failure the tasks are read anew, as what is in memory may be ahead of the database.
+
+Time is the task's own: it counts seconds while a process serves the task. A computer's clock that is set, and the time
+while nobody serves, change no deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from pastmaster.errors import DamagedError, PastmasterError
+from pastmaster.repository.database import Database
+from pastmaster.service import store
+from pastmaster.service.decider import Decider, Row
+from pastmaster.service.operations import Expire, Known, Operation, Refused, Wanted
+from pastmaster.service.schema import prepare, tasks
+
+MOST_AT_ONCE = 1000  # operations in one transaction
+LONG = 10.0  # seconds of a transaction after which the database counts as away
+PATIENCE = 0.25  # of a transaction's time, that it waits for those who were just answered
+Answer = Any
+
+
+class Waiting(NamedTuple):
+    """An operation, and who waits for its answer."""
+
+    operation: Operation
+    future: Future[Answer] | asyncio.Future[Answer]
+
+
+class Engine:
+    """Does operations on the tasks of a database.
+
+    Parameters
+    ----------
+    database : Database
+    sweep : float
+        Seconds between two looks for episodes whose lease is over.
+    clock : callable
+        Seconds that only grow.
+    committed : callable
+        Called after each transaction with the number of operations in it and the seconds it took.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        sweep: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        committed: Callable[[int, float], None] = lambda count, seconds: None,
+    ) -> None:
+        prepare(database)
+        self.database = database
+        self.expired = 0
+        self.failure: str | None = None  # of the last transaction
+        self._began: float | None = None  # when the transaction began that is not over yet
+        self._sweep_every, self._clock, self._committed = sweep, clock, committed
+        self._turn = secrets.randbits(62)
+        self._transaction, self._last = 0.0, 0  # seconds of one, on average; operations in the last
+        self._deciders: dict[int, Decider] = {}
+        self._times: dict[int, tuple[float, float]] = {}  # of each task: its time, and ours, when it was last looked at
+        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="pastmaster-writer", daemon=True)
+        self._thread.start()
+
+    def call(self, operation: Operation) -> Answer:
+        """Do an operation and wait for its answer; ``Refused`` is raised."""
+        future: Future[Answer] = Future()
+        self._put(Waiting(operation, future))
+        return future.result()
+
+    async def do(self, operation: Operation) -> Answer:
+        """As ``call``, for asyncio."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._put(Waiting(operation, future))
+        return await future
+
+    def close(self) -> None:
+        """Do what has come in, then end."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last transaction went well, and none has taken long."""
+        began = self._began
+        return self.failure is None and (began is None or time.perf_counter() - began < LONG)
+
+    def _put(self, waiting: Waiting) -> None:
+        if self._closed:
+            raise Refused(503, "stopping", "serve: the service is stopping, try again later")
+        self._queue.put(waiting)
+
+    def _run(self) -> None:
+        """The thread: gather, do, answer."""
+        swept, ended = self._clock(), False
+        while not ended:
+            batch, ended = self._gather()
+            if batch:
+                self._deliver(batch, self._answers([waiting.operation for waiting in batch]))
+            if self._clock() - swept >= self._sweep_every:
+                swept = self._clock()
+                self.sweep()
+
+    def _gather(self) -> tuple[list[Waiting], bool]:
+        """What has come in, and whether it was the last.
+
+        Those who were just answered ask again at once. So where others wait already, it waits a little for them: a part
+        of what a transaction takes, in which all of them then go together.
+        """
+        batch: list[Waiting] = []
+        seconds, until = self._sweep_every, 0.0
+        while len(batch) < MOST_AT_ONCE:
+            try:
+                found = self._queue.get(timeout=seconds)
+            except Empty:
+                break
+            if found is None:
+                return batch, True
+            batch.append(found)
+            until = until or time.perf_counter() + PATIENCE * self._transaction
+            seconds = max(0.0, until - time.perf_counter()) if len(batch) < self._last else 0.0
+        return batch, False
+
+    def sweep(self) -> None:
+        """Let the episodes expire whose lease is over."""
+        try:
+            late = self.database.read(self._late)
+        except PastmasterError as error:
+            self.failure = str(error)
+            return
+        while late:
+            answers = self._answers([Expire(name) for name in late])
+            counts = {name: n for name, n in zip(late, answers, strict=True) if isinstance(n, int) and n}
+            self.expired += sum(counts.values())
+            late = list(counts)
+
+    def _late(self, connection: sa.Connection) -> list[str]:
+        rows = [dict(row) for row in connection.execute(sa.select(tasks)).mappings()]
+        return [row["name"] for row in rows if store.overdue(connection, row["id"], self._now(row), 1)]
+
+    def _answers(self, operations: Sequence[Operation]) -> list[Answer]:
+        """Do operations in one transaction; whatever fails is their answer."""
+        began = self._began = time.perf_counter()
+        writes = any(operation.writes for operation in operations)
+        try:
+            if writes:
+                answers = self.database.write(lambda c: self._work(c, operations, True), self._turn)
+            else:
+                answers = self.database.read(lambda c: self._work(c, operations, False))
+        except PastmasterError as error:
+            self.failure = str(error)
+            return [Refused(503, "unavailable", f"serve: {error}")] * len(operations)
+        except Exception as error:  # of whatever kind: those who wait must hear of it
+            self.failure = repr(error)
+            return [error] * len(operations)
+        finally:
+            self._began = None
+        self.failure = None
+        for decider in self._deciders.values():
+            if decider.changed:
+                decider.written()
+        if writes:
+            seconds = time.perf_counter() - began
+            self._transaction += (seconds - self._transaction) / 8.0
+            self._last = len(operations)
+            self._committed(len(operations), seconds)
+        return answers
+
+    def _work(self, connection: sa.Connection, operations: Sequence[Operation], writes: bool) -> list[Answer]:
+        """The work of a transaction; it may be done again if a server went away meanwhile."""
+        rows = store.task_rows(connection, (operation.task for operation in operations), locked=writes)
+        deciders: dict[str, Decider | Refused] = {}
+        known: dict[str, Known] = {}
+        for name, row in rows.items():
+            try:
+                decider = self._current(connection, row)
+            except DamagedError as error:
+                deciders[name] = Refused(500, "damaged", f"serve: {error}")
+                continue
+            deciders[name], decider.dirty = decider, writes
+            known[name] = self._read(connection, decider, row, operations)
+        answers = [_answer(deciders.get(o.task), known.get(o.task), o, connection) for o in operations]
+        for name, changed in deciders.items():
+            if isinstance(changed, Decider):
+                if changed.changed:
+                    store.write(connection, changed, known[name].now)
+                else:
+                    changed.dirty = False
+        return answers
+
+    def _read(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:
+        """What the operations on one task must know."""
+        wanted = Wanted()
+        for operation in operations:
+            if operation.task == decider.name:
+                operation.prepare(decider, wanted)
+        rows = store.episode_rows(connection, decider.id, wanted.numbers) if wanted.numbers else {}
+        keyed = store.keyed_rows(connection, decider.id, wanted.keys) if wanted.keys else {}
+        return Known(rows, keyed, self._now(row))
+
+    def _current(self, connection: sa.Connection, row: Row) -> Decider:
+        """The task as the database has it now."""
+        decider = self._deciders.pop(row["id"], None)
+        if decider is None or decider.dirty or decider.events > row["events"]:
+            decider = store.load(connection, row)
+        store.catch_up(connection, decider, row["events"])
+        self._deciders[row["id"]] = decider
+        return decider
+
+    def _now(self, row: Row) -> float:
+        """The time of a task: what others have written, or what we have counted since we looked."""
+        ours = self._clock()
+        before, then = self._times.get(row["id"], (row["clock"], ours))
+        now = max(float(row["clock"]), before + ours - then)
+        self._times[row["id"]] = now, ours
+        return now
+
+    def _deliver(self, batch: Sequence[Waiting], answers: Sequence[Answer]) -> None:
+        """Hand out the answers, to each event loop all at once."""
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer]]] = {}
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if isinstance(future, asyncio.Future):
+                loops.setdefault(future.get_loop(), []).append((future, answer))
+            else:
+                _resolve([(future, answer)])
+        for loop, pairs in loops.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, pairs)
+            except RuntimeError:  # it is closed: nobody waits any more
+                continue
+
+
+def _answer(decider: Decider | Refused | None, known: Known | None, operation: Operation, c: sa.Connection) -> Answer:
+    if decider is None:
+        return Refused(404, "no_task", f"serve: there is no task {operation.task}")
+    if isinstance(decider, Refused) or known is None:
+        return decider
+    try:
+        return operation.run(decider, known, c)
+    except Refused as refused:
+        return refused
+
+
+def _resolve(pairs: Sequence[tuple[Any, Answer]]) -> None:
+    for future, answer in pairs:
+        if not future.done():
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

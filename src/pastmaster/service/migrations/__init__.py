@@ -1,0 +1,1 @@
+"""How the tables of the service came to be as they are."""

@@ -1,0 +1,226 @@
+"""What can be asked of a task, one class each: what is read first, and what is done, in the order of the calls.
+
+An operation is answered with plain JSON values, or with a ``Refused``: then nothing was changed by it. A batch of
+returns is answered item by item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.service import store
+from pastmaster.service.decider import Decider, Row
+from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, OUTCOMES, TOLD
+
+MOST_EXPIRED = 1000  # episodes in one transaction
+
+
+class Refused(PastmasterError):  # noqa: N818  an answer more than an error
+    """A request that cannot be served as it is; ``code`` is for programs, the message for people."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    def shown(self) -> dict[str, str]:
+        """As it is answered."""
+        return {"code": self.code, "message": str(self)}
+
+
+@dataclass
+class Known:
+    """What the rows say that the operations of one task need, read once for all of them."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    keyed: dict[str, list[Row]] = field(default_factory=dict)
+    now: float = 0.0
+
+
+@dataclass(eq=False)
+class Operation:
+    """Something asked of the task of this name."""
+
+    task: str
+    writes = True
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        """Say which rows must be read."""
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        """Do it; returns the answer."""
+        raise NotImplementedError
+
+
+@dataclass
+class Wanted:
+    """The rows that operations ask for."""
+
+    numbers: set[int] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Ask(Operation):
+    """Open ``count`` episodes. The same key again gets the same episodes."""
+
+    count: int = 1
+    key: str | None = None
+    lease: float | None = None
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        if self.key is not None:
+            wanted.keys.add(self.key)
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        rows = known.keyed.get(self.key) if self.key is not None else None
+        if rows is None:
+            settings = decider.settings
+            if decider.selector.n_open + self.count > settings["most_open"]:
+                raise Refused(
+                    429, "too_many_open",
+                    f"ask: {decider.selector.n_open} episodes of {decider.name} are open, must be at most "
+                    f"{settings['most_open']} with these: tell or cancel some first",
+                )  # fmt: skip
+            deadline = known.now + (settings["lease"] if self.lease is None else self.lease)
+            rows = [decider.ask(deadline, self.key) for _ in range(self.count)]
+            if self.key is not None:
+                known.keyed[self.key] = rows
+        elif len(rows) != self.count:
+            raise Refused(
+                409, "other_request",
+                f"ask: count is {self.count}, but the request with this key asked for {len(rows)}, must be the same",
+            )  # fmt: skip
+        return {"episodes": [_asked(decider, row, known.now) for row in rows]}
+
+
+@dataclass(eq=False)
+class Tell(Operation):
+    """Tell the return of one episode. The same again is fine, another value is a conflict."""
+
+    number: int = -1
+    value: float = 0.0
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        if decider.arm_of(self.number) is None:
+            wanted.numbers.add(self.number)
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        return _tell(decider, known, self.number, self.value)
+
+
+@dataclass(eq=False)
+class TellMany(Operation):
+    """Tell returns of several episodes; each is answered on its own."""
+
+    returns: list[tuple[int, float]] = field(default_factory=list)
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        wanted.numbers |= {number for number, _ in self.returns if decider.arm_of(number) is None}
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        answers: list[dict[str, Any]] = []
+        for number, value in self.returns:
+            try:
+                answers.append(_tell(decider, known, number, value))
+            except Refused as refused:
+                answers.append({"episode": number, "error": refused.shown()})
+        return {"returns": answers}
+
+
+@dataclass(eq=False)
+class Cancel(Operation):
+    """Forget an open episode. The same again is fine."""
+
+    number: int = -1
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        if decider.arm_of(self.number) is None:
+            wanted.numbers.add(self.number)
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        row = _ended(decider, known, self.number, "cancel")
+        if row is None:
+            decider.close(self.number, CANCELLED)
+            return {"episode": self.number, "outcome": "cancelled", "repeated": False}
+        if row["outcome"] in (CANCELLED, EXPIRED):
+            return {"episode": self.number, "outcome": OUTCOMES[row["outcome"]], "repeated": True}
+        raise Refused(409, "told", f"cancel: episode {self.number} was told {row['value']:g}, must be open")
+
+
+@dataclass(eq=False)
+class Expire(Operation):
+    """Forget the episodes whose lease is over, or tell the return that was declared for them."""
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        late = [n for n in store.overdue(connection, decider.id, known.now, MOST_EXPIRED) if decider.is_open(n)]
+        for number in late:
+            decider.close(number, EXPIRED, decider.settings["expired_return"])
+        return len(late)
+
+
+@dataclass(eq=False)
+class Look(Operation):
+    """What became of one episode."""
+
+    number: int = -1
+    writes = False
+
+    def prepare(self, decider: Decider, wanted: Wanted) -> None:
+        wanted.numbers.add(self.number)
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+        row = known.rows.get(self.number)
+        if row is None:
+            raise _never_asked(decider, self.number, "episode")
+        return _asked(decider, row, known.now) | {"outcome": OUTCOMES[row["outcome"]], "value": row["value"]}
+
+
+def _tell(decider: Decider, known: Known, number: int, value: float) -> dict[str, Any]:
+    row = _ended(decider, known, number, "tell")
+    if row is None:
+        try:
+            decider.close(number, TOLD, value + 0.0)  # SQLite keeps no -0
+        except InvalidInputError as error:
+            raise Refused(422, "invalid", f"tell: {str(error).partition(': ')[2]}") from None
+        return {"episode": number, "outcome": "told", "value": value, "repeated": False}
+    if row["outcome"] == TOLD and row["value"] == value:
+        return {"episode": number, "outcome": "told", "value": value, "repeated": True}
+    if row["outcome"] == TOLD:
+        was = f"was told {row['value']!r} before"
+        raise Refused(409, "conflict", f"tell: value is {value!r} for episode {number}, which {was}, must be the same")
+    became = OUTCOMES[row["outcome"]]
+    raise Refused(409, became, f"tell: episode {number} is {became}, must be open: its return is not counted")
+
+
+def _ended(decider: Decider, known: Known, number: int, caller: str) -> Row | None:
+    """The row of an episode that is closed; None if it is open."""
+    if decider.arm_of(number) is not None:
+        return None
+    changed = decider.asked.get(number) or decider.closed.get(number)  # by a call just before, not written yet
+    row = changed or known.rows.get(number)
+    if row is None or row["outcome"] == OPEN:
+        raise _never_asked(decider, number, caller)
+    return row
+
+
+def _never_asked(decider: Decider, number: int, caller: str) -> Refused:
+    return Refused(
+        404, "no_episode",
+        f"{caller}: episode is {number}, must be one of the {decider.selector.n_asked} that {decider.name} asked for",
+    )  # fmt: skip
+
+
+def _asked(decider: Decider, row: Row, now: float) -> dict[str, Any]:
+    source = decider.settings["arms"][row["arm"]]
+    left = max(0.0, row["deadline"] - now)
+    return {
+        "number": row["number"],
+        "arm": row["arm"],
+        "name": source["name"],
+        "policy": source["policy"],
+        "lease": left,
+    }

@@ -1,0 +1,171 @@
+"""A new task of the service: who its arms are, and the selector that chooses among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from pastmaster.checks import called_as, flag, is_whole, listed, text, whole, within
+from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.repository import Repository
+from pastmaster.repository.names import distinct_names
+from pastmaster.reuse import RECOMMENDED
+from pastmaster.reuse.selector import Selector
+from pastmaster.service import store
+from pastmaster.service.decider import SERVED
+from pastmaster.service.operations import Refused
+from pastmaster.tables import shown
+from pastmaster.texts import printable
+from pastmaster.values.bounds import checked_bounds
+
+CALLER = "make_task"
+LONGEST_NAME = 100
+MOST_SOURCES = 1000
+MOST_TASKS = 1000
+MOST_OPEN = 1_000_000
+LONGEST_LEASE = 366 * 86400.0
+
+
+def make_task(
+    repository: Repository,
+    name: str,
+    *,
+    sources: Any = "kept",
+    selector: str | None = None,
+    episodes: int | None = None,
+    bounds: Sequence[float] | None = None,
+    clip: bool = False,
+    lease: float = 3600.0,
+    expired_return: float | None = None,
+    most_open: int = 100_000,
+    learner: str = "learner",
+    seed: int | None = None,
+) -> None:
+    """Store a task that the service then decides for.
+
+    Parameters
+    ----------
+    repository : Repository
+        Where the policies and what they were worth are, and where the task is stored.
+    name : str
+        What requests call it: 1 to 100 letters, none of them a slash.
+    sources : "kept" or list
+        The kept policies of the repository, or ids of stored policies, or names of whatever the client runs.
+    selector : str, optional
+        By default "informed" where the sources are stored policies, and the recommended one where they are names.
+    episodes : int, optional
+        How many episodes there will be, for selectors that need to know.
+    bounds : (float, float), optional
+        The least and the greatest return; by default those of the stored tasks.
+    clip : bool
+        Whether returns outside the bounds are moved onto them instead of being refused.
+    lease : float
+        Seconds after which an episode that was not told is forgotten.
+    expired_return : float, optional
+        The return that such an episode counts as, instead of being forgotten.
+    most_open : int
+        The most episodes that may be open at once.
+    learner : str
+        What the last arm is called, which is no source.
+    seed : int, optional
+        Of the selector's random numbers.
+    """
+    with called_as(CALLER):
+        name = checked_name(name, "name")
+        arms, ids = _arms(repository, sources)
+        arms.append({"name": checked_name(learner, "learner"), "policy": None})
+        settings = {
+            "arms": arms,
+            "lease": within(CALLER, "lease", lease, 0.001, LONGEST_LEASE),
+            "most_open": whole(CALLER, "most_open", most_open, at_least=1, at_most=MOST_OPEN),
+        }
+        made = _selector(repository, ids, len(arms) - 1, selector, episodes, bounds, clip, seed)
+        if expired_return is not None:
+            settings["expired_return"] = within(CALLER, "expired_return", expired_return, -math.inf, math.inf)
+            if made.refuses(expired_return):
+                raise InvalidInputError(
+                    f"{CALLER}: expired_return is {expired_return:g}, must be within the bounds "
+                    f"{made.bounds.lower:g} .. {made.bounds.upper:g}"
+                )
+        else:
+            settings["expired_return"] = None
+
+    def work(connection: sa.Connection) -> None:
+        there = store.task_names(connection)
+        if name in there:
+            raise Refused(409, "task_exists", f"{CALLER}: name is {name}, must be one that no task has")
+        if len(there) >= MOST_TASKS:
+            raise Refused(409, "too_many_tasks", f"{CALLER}: there are {len(there)} tasks, must be fewer: remove some")
+        store.make_task(connection, name, settings, made)
+
+    repository.database.write(work)
+
+
+def remove_task(repository: Repository, name: str) -> None:
+    """Remove a task with all its episodes."""
+
+    def work(connection: sa.Connection) -> None:
+        row = store.task_rows(connection, [name], locked=True).get(name)
+        if row is None:
+            raise Refused(404, "no_task", f"remove_task: there is no task {name}")
+        store.remove_task(connection, row["id"])
+
+    repository.database.write(work)
+
+
+def checked_name(name: Any, argument: str) -> str:
+    """A name that can stand in an address and on a page."""
+    word = text(CALLER, argument, name)
+    fits = 0 < len(word) <= LONGEST_NAME and word == word.strip() and word not in (".", "..")
+    if not fits or any(letter in "/\\" for letter in word) or printable(word) != word:
+        raise InvalidInputError(
+            f"{CALLER}: {argument} is {shown(name)}, must have 1 to {LONGEST_NAME} letters: no slash, no control "
+            "character, no space at either end"
+        )
+    return word
+
+
+def _arms(repository: Repository, sources: Any) -> tuple[list[dict[str, Any]], list[int] | None]:
+    """The sources by name, with the digests of stored policies; and the ids of these."""
+    if isinstance(sources, str):
+        if sources != "kept":
+            raise InvalidInputError(f"{CALLER}: sources is {shown(sources)}, must be 'kept' or a list")
+        ids = repository.source_ids()
+        if not ids:
+            raise RepositoryError(f"{CALLER}: sources is 'kept', but no policies are kept yet: `pastmaster repo keep`")
+    else:
+        given = listed(sources, f"{CALLER}: sources", "'kept' or a list", MOST_SOURCES)
+        if all(isinstance(source, str) for source in given):
+            names = [checked_name(source, f"sources[{i}]") for i, source in enumerate(given)]
+            if len(set(names)) < len(names):
+                raise InvalidInputError(f"{CALLER}: sources has a name twice, must be different ones")
+            return [{"name": name, "policy": None} for name in names], None
+        for i, source in enumerate(given):
+            if not is_whole(source):
+                raise InvalidInputError(
+                    f"{CALLER}: sources[{i}] is {shown(source)}, must be the id of a stored policy, or all be names"
+                )
+        ids = [int(source) for source in given]
+    records = repository.policy_records(ids)
+    names = distinct_names(records)
+    return [{"name": n, "policy": record.digest} for n, record in zip(names, records, strict=True)], ids
+
+
+def _selector(
+    repository: Repository, ids: list[int] | None, n_sources: int, name: str | None, episodes: int | None,
+    bounds: Sequence[float] | None, clip: bool, seed: int | None,
+) -> Selector:  # fmt: skip
+    chosen = name or ("informed" if ids and len(repository) else str(RECOMMENDED["selector"]))
+    if chosen not in SERVED:
+        raise InvalidInputError(f"{CALLER}: selector is {shown(name)}, must be one of {', '.join(SERVED)}")
+    kind: Callable[..., Selector] = SERVED[chosen]
+    known = {}
+    if SERVED[chosen].informed:
+        if not ids:
+            raise InvalidInputError(f"{CALLER}: selector is 'informed', must have stored policies as sources")
+        known["experience"] = repository.experience(ids)
+    limits = repository.return_bounds() if bounds is None else checked_bounds(CALLER, bounds)
+    return kind(n_sources, episodes, bounds=limits, clip=flag(CALLER, "clip", clip), rng=seed, **known)

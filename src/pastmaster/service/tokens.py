@@ -1,0 +1,112 @@
+"""Bearer tokens: who may read, decide or administer. A token is shown once; the database has its SHA-256 alone.
+
+A token is 32 random bytes, so nobody finds one by trying, and a plain hash needs no salt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hmac import compare_digest
+
+import sqlalchemy as sa
+
+from pastmaster.checks import called_as, chosen
+from pastmaster.errors import InvalidInputError
+from pastmaster.repository.database import Database
+from pastmaster.service.schema import prepare, tokens
+from pastmaster.service.tasks import checked_name
+
+ROLES = ("read", "decide", "admin")
+"""What a token allows, each with all before it."""
+PREFIX = "pm_"  # so that scanners for leaked secrets can know one
+SECONDS = 1.0  # after which a token that was revoked elsewhere is refused here
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it is stored: without what it is."""
+
+    name: str
+    role: str
+    revoked: bool
+
+
+def add_token(database: Database, name: str, role: str) -> str:
+    """Make a token; what is returned is stored nowhere."""
+    with called_as("add_token"):
+        name, role = checked_name(name, "name"), chosen("add_token", "role", role, ROLES)
+    prepare(database)
+    secret = PREFIX + secrets.token_urlsafe(32)
+
+    def work(connection: sa.Connection) -> None:
+        if connection.execute(sa.select(tokens.c.name).where(tokens.c.name == name)).first() is not None:
+            raise InvalidInputError(f"add_token: name is {name}, must be one that no token has or had")
+        row = {"name": name, "role": role, "digest": _digest(secret), "revoked": False}
+        connection.execute(sa.insert(tokens), row)
+
+    database.write(work)
+    return secret
+
+
+def revoke_token(database: Database, name: str) -> None:
+    """Refuse a token from now on, in every process within a second."""
+    prepare(database)
+
+    def work(connection: sa.Connection) -> None:
+        if not connection.execute(sa.update(tokens).where(tokens.c.name == name).values(revoked=True)).rowcount:
+            raise InvalidInputError(f"revoke_token: name is {name}, must be that of a token")
+
+    database.write(work)
+
+
+def list_tokens(database: Database) -> list[Token]:
+    """All tokens, also those revoked."""
+    prepare(database)
+    query = sa.select(tokens.c.name, tokens.c.role, tokens.c.revoked).order_by(tokens.c.name)
+    return database.read(lambda c: [Token(name, role, bool(revoked)) for name, role, revoked in c.execute(query)])
+
+
+@dataclass
+class Keys:
+    """The tokens that are good now, read again every second."""
+
+    database: Database
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[bytes, tuple[bytes, str, str]] = field(default_factory=dict)
+    _read_at: float = -1e9
+    any: bool = False  # whether there ever was one: then no request goes without
+
+    @property
+    def stale(self) -> bool:
+        """Whether they must be read again."""
+        return self.clock() - self._read_at >= SECONDS
+
+    def refresh(self) -> None:
+        """Read them again."""
+
+        def read(connection: sa.Connection) -> list[sa.Row[tuple[str, str, bytes, bool]]]:
+            return list(connection.execute(sa.select(tokens.c.name, tokens.c.role, tokens.c.digest, tokens.c.revoked)))
+
+        rows = self.database.read(read)
+        self._known = {row.digest: (row.digest, row.name, row.role) for row in rows if not row.revoked}
+        self.any = self.any or bool(rows)
+        self._read_at = self.clock()
+
+    def found(self, secret: str) -> tuple[str, str] | None:
+        """Name and role of a token that is good; None of any other."""
+        digest = _digest(secret)
+        known = self._known.get(digest)
+        return known[1:] if known is not None and compare_digest(known[0], digest) else None
+
+
+def allows(role: str, needed: str) -> bool:
+    """Whether a role may do what needs another."""
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,211 @@
+"""An environment that is a JAX program, in gymnax's convention: what it takes and gives, checked before it runs.
+
+``reset(key, params)`` gives an observation and a state; ``step(key, state, action, params)`` gives observation, state,
+reward, whether the episode is over and a dict, or terminated and truncated apart before the dict. JAX knows the shapes
+and types of all of them without running anything, so what is wrong with them is told when a task is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from pastmaster.arrays import Array
+from pastmaster.checks import attribute
+from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line, shown
+
+CALLER = "JaxTask"
+PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def jax_of(place: str) -> Any:
+    """The package JAX, or an error that says how to get it."""
+    try:
+        import jax
+    except ImportError:
+        raise InvalidInputError(f"{place} needs JAX, which is not installed: pip install pastmaster[jax]") from None
+    return jax
+
+
+class Dynamics:
+    """The functions of an environment; two are equal if it is the same object, or of one class and settings."""
+
+    def __init__(self, env: Any) -> None:
+        jax_of(CALLER)
+        if isinstance(env, type) or not all(callable(attribute(env, name)) for name in ("reset", "step")):
+            raise InvalidInputError(
+                f"{CALLER}: env is {shown(env)}, must be an object with the methods reset(key, params) and "
+                "step(key, state, action, params), or the id of one that is registered with Gymnasium"
+            )
+        self.env, self.name = env, type(env).__name__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dynamics) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> Any:
+        """What tells an environment from others: its class and settings, where they are plain values, else itself."""
+        settings = attribute(self.env, "__dict__")
+        if not isinstance(settings, dict) or not all(map(_is_plain, settings.values())):
+            return id(self.env)
+        return type(self.env), tuple(sorted(settings.items()))
+
+    def reset(self, key: Any, params: Any) -> tuple[Any, Any]:
+        """The first observation and state of an episode."""
+        observation, state = self.env.reset(key, params)
+        return observation, state
+
+    def step(self, key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Observation, state, reward, terminated and truncated."""
+        outcome = self.env.step(key, state, action, params)
+        if len(outcome) == 6:
+            return tuple(outcome[:5])
+        observation, state, reward, done, _ = outcome
+        return observation, state, reward, done, False
+
+    def episode_step(self, key: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any, Any, Any]:
+        """Observation, state, reward, and whether the episode is over."""
+        observation, state, reward, terminated, truncated = self.step(key, state, action, params)
+        return observation, state, reward, terminated | truncated
+
+    def filled(self, params: Any) -> Any:
+        """Parameters as a tree of arrays: the environment's own where None, or with some of them replaced by name."""
+        own = attribute(self.env, "default_params")
+        if own is not None and (params is None or isinstance(params, Mapping)):
+            params = self._replaced(own, dict(params or {}))
+        leaves, tree = jax_of(CALLER).tree_util.tree_flatten_with_path(params)
+        found = [self._leaf(value, path) for path, value in leaves]
+        return tree.unflatten(found)
+
+    def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
+        """The environment's own parameters, some of them replaced."""
+        fields = attribute(own, "_fields")  # of a named tuple
+        if isinstance(own, Mapping):
+            known = list(own)
+        else:
+            known = [field.name for field in dataclasses.fields(own)] if fields is None else fields
+        if wrong := [name for name in some if name not in known]:
+            raise InvalidInputError(
+                f"{CALLER}: params has {shown(wrong[0])}, must be of {self.name}'s own: {one_line(', '.join(known))}"
+            )
+        if isinstance(own, Mapping):
+            return dict(own) | some
+        return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
+
+    def _leaf(self, value: Any, path: Any) -> Array:
+        """One parameter as JAX takes it."""
+        array = np.asarray(value)
+        kinds = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}
+        if array.dtype.kind not in kinds or (array.dtype.kind == "f" and np.isnan(array).any()):
+            name = jax_of(CALLER).tree_util.keystr(path)
+            raise InvalidInputError(f"{CALLER}: params{name} is {shown(value)}, must be numbers")
+        if array.dtype.kind in "iu" and array.dtype.itemsize == 1:  # bytes of a picture stay bytes
+            return array
+        return array.astype(kinds[array.dtype.kind])
+
+    def differing(self, params: Any) -> dict[str, str]:
+        """The single numbers in which parameters differ from the environment's own, by name."""
+        tree_util = jax_of(CALLER).tree_util
+        given, structure = tree_util.tree_flatten_with_path(params)
+        own, its = tree_util.tree_flatten_with_path(self.filled(None))
+        if structure != its:
+            own = [(path, np.float32(np.nan)) for path, _ in given]
+        names = [tree_util.keystr(path).strip(".[]'\"") for path, _ in given]
+        pairs = zip(names, given, own, strict=True)
+        return {name: f"{leaf:.6g}" for name, (_, leaf), (_, usual) in pairs if not leaf.ndim and leaf != usual}
+
+    def spaces(self, params: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
+        """The spaces of observations and actions, as Gymnasium has them."""
+        return self._space("observation_space", params), self._space("action_space", params)
+
+    def _space(self, name: str, params: Any) -> gym.Space[Any]:
+        given = attribute(self.env, name)
+        if callable(given) and not isinstance(given, gym.Space):
+            try:
+                given = given(params)
+            except Exception as error:  # of whatever kind: it is the environment's
+                raise InvalidInputError(f"{CALLER}: {self.name}: {name} raised {shown(error)}") from error
+        if isinstance(given, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+            return given
+        size, shape = attribute(given, "n"), attribute(given, "shape")
+        if isinstance(size, int | np.integer):
+            return gym.spaces.Discrete(int(size))
+        low, high = attribute(given, "low"), attribute(given, "high")
+        if low is None or high is None or not isinstance(shape, tuple):
+            raise InvalidInputError(f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box")
+        dtype = np.dtype(attribute(given, "dtype") or np.float32)
+        low, high = (np.broadcast_to(np.asarray(limit), shape).astype(dtype) for limit in (low, high))
+        return gym.spaces.Box(low, high, shape, dtype.type)
+
+    def check(self, params: Any, spaces: tuple[gym.Space[Any], gym.Space[Any]]) -> None:
+        """Refuse an environment whose functions give other shapes or types than its spaces and its first state."""
+        leaves, tree = jax_of(CALLER).tree.flatten(params)
+        _check_shapes(self, tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves), *map(_key_of, spaces))
+
+
+def _is_plain(value: Any) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, PLAIN)
+
+
+def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
+    """A space by its shape and type."""
+    return space.shape, space.dtype
+
+
+@lru_cache(256)  # tasks of a family are alike
+def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any, actions: Any) -> None:
+    jax, name = jax_of(CALLER), dynamics.name
+    params = tree.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+    key = jax.ShapeDtypeStruct((2,), np.uint32)
+    action = jax.ShapeDtypeStruct(actions[0], action_type(actions[1]))
+    first, state = _traced(dynamics, "reset", jax, key, params)
+    following, after, reward, terminated, truncated = _traced(dynamics, "step", jax, key, state, action, params)
+    for call, observation in (("reset", first), ("step", following)):
+        shape, dtype = attribute(observation, "shape"), attribute(observation, "dtype")
+        if shape != observations[0] or not np.can_cast(dtype, observations[1], "same_kind"):
+            raise InvalidInputError(
+                f"{CALLER}: {name}: {call} returns an observation {_shape_of(observation)}, must be of its space, "
+                f"{observations[1]}{list(observations[0])}"
+            )
+    before, then = (jax.tree_util.tree_flatten_with_path(some) for some in (state, after))
+    if before[1] != then[1]:
+        raise InvalidInputError(f"{CALLER}: {name}: step returns the state {then[1]}, must be like {before[1]}")
+    for (path, old), (_, new) in zip(before[0], then[0], strict=True):
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            raise InvalidInputError(
+                f"{CALLER}: {name}: step returns state{jax.tree_util.keystr(path)} {_shape_of(new)}, must be "
+                f"{_shape_of(old)} as from reset"
+            )
+    for what, given, kinds in (("reward", reward, "fiub"), ("end", terminated, "b"), ("cut", truncated, "b")):
+        if given is not False and (attribute(given, "shape") != () or given.dtype.kind not in kinds):
+            wanted = "one number" if what == "reward" else "one bool"
+            raise InvalidInputError(f"{CALLER}: {name}: step returns the {what} {_shape_of(given)}, must be {wanted}")
+
+
+def _traced(dynamics: Dynamics, call: str, jax: Any, *arguments: Any) -> Any:
+    """The shapes of what a function returns; an error where it raises."""
+    try:
+        return jax.eval_shape(getattr(dynamics, call), *arguments)
+    except InvalidInputError:
+        raise
+    except Exception as error:  # of whatever kind: it is the environment's
+        raise InvalidInputError(f"{CALLER}: {dynamics.name}: {call} raised {shown(error)}") from error
+
+
+def _shape_of(value: Any) -> str:
+    shape, dtype = attribute(value, "shape"), attribute(value, "dtype")
+    return shown(value) if shape is None else f"{dtype}{list(shape)}"
+
+
+def action_type(dtype: Any) -> Any:
+    """The type of actions of a space, as JAX takes them."""
+    return np.int32 if np.dtype(dtype).kind in "iub" else np.float32

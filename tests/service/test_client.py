@@ -1,0 +1,184 @@
+"""The client: few lines, from threads and from asyncio; an answer that is lost is asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from service_world import SOURCES, free_port, served, small_task
+
+from pastmaster import InvalidInputError, Repository
+from pastmaster.client import Client
+from pastmaster.domains import windy_corridor
+from pastmaster.errors import ServiceError
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    place = tmp_path_factory.mktemp("service") / "tasks.db"
+    with Repository(place) as repository:
+        for task in windy_corridor.family()[::20]:
+            repository.add(task)
+        repository.keep(k=2, rng=0)
+        digests = [record.digest for record in repository.policy_records(repository.source_ids())]
+        policies = repository.sources()
+    small_task(place)
+    with served(place, "--task", "kept") as process:
+        process.kept = dict(zip(digests, policies, strict=True))
+        yield process
+
+
+def test_the_readmes_lines(running):
+    with Client(running.url) as client:
+        before = client.state("site")["told"]
+        with client.episode("site") as episode:
+            assert episode.name == [*SOURCES, "learner"][episode.arm]
+            episode.value = 0.5
+        assert client.state("site")["told"] == before + 1
+
+
+def test_an_episode_without_a_value_or_with_an_error_is_cancelled(running):
+    with Client(running.url) as client:
+        before = client.state("site")
+        with client.episode("site"):
+            pass
+        with pytest.raises(ZeroDivisionError), client.episode("site") as episode:
+            episode.value = 1 / 0
+        with pytest.raises(ServiceError, match="within the bounds") as caught, client.episode("site") as episode:
+            episode.value = 7.0
+        assert (caught.value.status, caught.value.code) == (422, "invalid")
+        client.cancel("site", episode)
+        client.cancel("site", episode)
+        state = client.state("site")
+        assert (state["cancelled"], state["told"]) == (before["cancelled"] + 3, before["told"])
+
+
+def test_threads_share_a_client(running):
+    with Client(running.url) as client, ThreadPoolExecutor(12) as pool:
+
+        def visit(k: int) -> int:
+            with client.episode("site") as episode:
+                episode.value = k / 60
+            return episode.number
+
+        assert len(set(pool.map(visit, range(60)))) == 60
+
+
+def test_asyncio_uses_the_same_client(running):
+    async def visit(client: Client, k: int) -> int:
+        async with client.episode("site") as episode:
+            await asyncio.sleep(0)
+            episode.value = k / 60
+        return episode.number
+
+    async def all_visits() -> list[int]:
+        with Client(running.url) as client:
+            return await asyncio.gather(*(visit(client, k) for k in range(60)))
+
+    assert len(set(asyncio.run(all_visits()))) == 60
+
+
+def test_many_are_asked_and_told_with_one_request_each(running):
+    with Client(running.url) as client:
+        asked = client.ask_many("site", 5)
+        returns = {one.number: 0.25 for one in asked}
+        assert client.tell_many("site", returns) == {}
+        refused = client.tell_many("site", returns | {asked[0].number: 0.5, 10**6: 0.5})
+        assert {number: error.code for number, error in refused.items()} == {
+            asked[0].number: "conflict",
+            10**6: "no_episode",
+        }
+
+
+def test_a_policy_is_downloaded_by_its_content(running):
+    with Client(running.url) as client:
+        digests = [arm["policy"] for arm in client.state("kept")["arms"][:-1]]
+        assert set(digests) == set(running.kept)
+        for digest in digests:
+            np.testing.assert_array_equal(client.policy(digest), running.kept[digest])
+        with pytest.raises(ServiceError, match="no stored policy has the digest"):
+            client.policy("0" * 64)
+        with pytest.raises(ServiceError):
+            client.policy("../../etc/passwd")
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """Passes requests on, but loses two answers out of three: after the service has acted."""
+
+    target, count, log = "", 0, ()
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        with socket.create_connection(("127.0.0.1", int(self.target)), timeout=60) as there:
+            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            head += "connection: close\r\n"
+            there.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            answer = b"".join(iter(lambda: there.recv(65536), b""))
+        type(self).count += 1
+        if type(self).count % 3:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.wfile.write(answer)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_lost_answers_are_asked_for_again_and_nothing_counts_twice(running):
+    handler = type("Forgetful", (Forgetful,), {"target": str(running.port)})
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    with Client(running.url) as direct, Client(f"http://127.0.0.1:{proxy.server_port}") as client:
+        before = direct.state("site")
+        for k in range(4):
+            with client.episode("site") as episode:
+                episode.value = k / 4
+        after = direct.state("site")
+    proxy.shutdown()
+    proxy.server_close()
+    assert handler.count == 3 * 8
+    assert (after["asked"] - before["asked"], after["told"] - before["told"]) == (4, 4)
+
+
+def test_where_nobody_answers_it_gives_up_with_a_sentence():
+    with Client(f"http://127.0.0.1:{free_port()}", patience=0.2) as client:
+        with pytest.raises(ServiceError, match="does not answer") as caught:
+            client.tasks()
+        assert (caught.value.status, caught.value.code) == (0, "no_answer")
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), again.code) == (str(caught.value), "no_answer")
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://x", "http://", "http://a?b=c", 7, None, "http://u:p@h"])
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(InvalidInputError, match="Client: url is"):
+        Client(url)
+
+
+def test_arguments_are_checked_before_anything_is_sent():
+    with Client("http://127.0.0.1:9", patience=0) as client:
+        for call in (
+            lambda: client.tell("site", 0, float("nan")),
+            lambda: client.tell("site", 0, True),
+            lambda: client.tell("site", -1, 0.5),
+            lambda: client.tell("site", "0", 0.5),
+            lambda: client.ask_many("site", 0),
+            lambda: client.ask("site", lease=-1.0),
+            lambda: client.ask(7),
+            lambda: client.make_task("a", sources={1}),
+            lambda: client.policy(None),
+        ):
+            with pytest.raises(InvalidInputError):
+                call()
+    with pytest.raises(InvalidInputError, match="token"):
+        Client("http://localhost", "a\nb")
+    assert repr(Client("http://localhost:8000/", "secret")) == "Client(http://localhost:8000)"

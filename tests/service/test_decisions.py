@@ -1,0 +1,296 @@
+"""The service decides as the library's selectors do, call for call, whatever is restarted between the calls."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from service_world import SOURCES, Clock, api, engine, small_task
+
+from pastmaster import DamagedError, Repository
+from pastmaster.domains import windy_corridor
+from pastmaster.repository.rebuild import SERVICE, rebuild
+from pastmaster.reuse import SELECTORS, Episode
+from pastmaster.service import add_token, list_tokens, make_task, store
+from pastmaster.service.decider import SERVED
+from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
+from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, tasks
+from pastmaster.service.state import Describe
+
+
+def library(name: str, n_sources: int = 3, **settings):
+    return SELECTORS[name](n_sources, 500, bounds=(0.0, 1.0), rng=7, **settings)
+
+
+def test_the_selectors_of_the_service_are_those_whose_episodes_are_of_one_arm():
+    assert set(SERVED) == set(SELECTORS) - {"ppr"} or set(SERVED) <= set(SELECTORS)
+    assert {"informed", "regret-balancing", "exp3-transfer", "tsallis-inf"} <= set(SERVED)
+
+
+@pytest.mark.parametrize("name", ["regret-balancing", "exp3-transfer", "tsallis-inf"])
+def test_decisions_are_the_librarys_call_for_call(place, name, monkeypatch):
+    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 37)
+    small_task(place, selector=name, episodes=500)
+    plain, draw, opened = library(name), random.Random(5), []
+    for _ in range(3):  # each time a process of its own
+        with engine(place) as served:
+            for _ in range(40):
+                move = draw.random()
+                if move < 0.5 or not opened:
+                    episode = plain.ask()
+                    (answer,) = served.call(Ask("site"))["episodes"]
+                    assert (answer["arm"], answer["number"]) == tuple(episode)
+                    assert answer["name"] == [*SOURCES, "learner"][episode.arm]
+                    opened.append(episode)
+                    continue
+                episode = opened.pop(draw.randrange(len(opened)))
+                if move < 0.9:
+                    value = draw.random()
+                    plain.tell(episode, value)
+                    served.call(Tell("site", episode.number, value))
+                else:
+                    plain.cancel(episode)
+                    served.call(Cancel("site", episode.number))
+            (decider,) = served._deciders.values()
+            assert decider.selector.to_dict() == plain.to_dict()
+
+
+def test_the_kept_policies_and_their_worth_come_from_the_repository(tmp_path):
+    *old, _ = windy_corridor.family()[::15]
+    with Repository(tmp_path / "tasks.db") as repository:
+        for task in old:
+            repository.add(task)
+        kept = repository.keep(k=3)
+        prepare(repository.database)
+        make_task(repository, "new", seed=7)
+        known, bounds = repository.experience(), repository.return_bounds()
+        records = repository.policy_records(repository.source_ids())
+        with engine(tmp_path / "tasks.db") as served:
+            state = served.call(Describe("new"))
+            assert state["selector"] == "informed"
+            assert [arm["name"] for arm in state["arms"]] == [*kept.policies, "learner"]
+            assert [arm["policy"] for arm in state["arms"]] == [*(record.digest for record in records), None]
+            plain = SELECTORS["informed"](3, bounds=bounds, experience=known, rng=7)
+            for number in range(12):
+                arm = plain.ask().arm
+                assert served.call(Ask("new"))["episodes"][0]["arm"] == arm
+                value = bounds.lower + bounds.span * number / 12
+                plain.tell(Episode(arm, number), value)
+                served.call(Tell("new", number, value))
+
+
+def test_an_ask_with_the_same_key_gets_the_same_episodes(place):
+    small_task(place)
+    with engine(place) as served:
+        first = served.call(Ask("site", 3, "a"))["episodes"]
+        served.call(Tell("site", 1, 0.5))
+        again = served.call(Ask("site", 3, "a"))["episodes"]
+        assert [one["number"] for one in first] == [one["number"] for one in again] == [0, 1, 2]
+        assert [one["arm"] for one in first] == [one["arm"] for one in again]
+        with pytest.raises(Refused, match="asked for 3") as caught:
+            served.call(Ask("site", 2, "a"))
+        assert caught.value.status == 409
+    with engine(place) as served:
+        assert [one["number"] for one in served.call(Ask("site", 3, "a"))["episodes"]] == [0, 1, 2]
+        assert served.call(Ask("site", 1, "b"))["episodes"][0]["number"] == 3
+
+
+def test_a_return_told_twice_counts_once_and_another_is_a_conflict(place):
+    small_task(place)
+    for _ in range(2):
+        with engine(place) as served:
+            if not served.call(Describe("site"))["asked"]:
+                served.call(Ask("site"))
+                assert served.call(Tell("site", 0, 0.25))["repeated"] is False
+            assert served.call(Tell("site", 0, 0.25))["repeated"] is True
+            with pytest.raises(Refused, match=r"value is 0\.5 for episode 0, which was told 0\.25 before") as caught:
+                served.call(Tell("site", 0, 0.5))
+            assert (caught.value.status, caught.value.code) == (409, "conflict")
+            with pytest.raises(Refused, match=r"was told 0\.25, must be open"):
+                served.call(Cancel("site", 0))
+            assert served.call(Describe("site"))["told"] == 1
+
+
+def test_a_lease_that_is_over_ends_the_episode_and_its_return_is_refused(place):
+    clock = Clock()
+    small_task(place, lease=10.0)
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site"))
+        served.call(Ask("site", lease=30.0))
+        clock.now = 9.0
+        assert served.call(Expire("site")) == 0
+        clock.now = 11.0
+        served.sweep()
+        state = served.call(Describe("site"))
+        assert (state["open"], state["expired"], state["told"]) == (1, 1, 0)
+        assert "cancelled or expired" in state["guarantee"]["statement"]
+        with pytest.raises(Refused, match="episode 0 is expired, must be open: its return is not counted") as caught:
+            served.call(Tell("site", 0, 0.5))
+        assert (caught.value.status, caught.value.code) == (409, "expired")
+        assert served.call(Cancel("site", 0))["outcome"] == "expired"
+        assert served.call(Tell("site", 1, 0.5))["repeated"] is False
+    plain = library("tsallis-inf")
+    first, second = plain.ask(), plain.ask()
+    plain.cancel(first)
+    plain.tell(second, 0.5)
+    with engine(place) as served:
+        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
+
+
+def test_an_expired_episode_counts_as_the_return_declared_for_it(place):
+    clock = Clock()
+    small_task(place, lease=10.0, expired_return=0.0)
+    with engine(place, clock=clock) as served:
+        arm = served.call(Ask("site"))["episodes"][0]["arm"]
+        clock.now = 10.0
+        served.sweep()
+        state = served.call(Describe("site"))
+        assert (state["told"], state["expired"], state["arms"][arm]["mean"]) == (1, 1, 0.0)
+        assert "expired" not in state["guarantee"]["statement"]
+
+
+def test_neither_a_clock_that_is_set_nor_a_time_without_service_ends_a_lease(place, monkeypatch):
+    small_task(place, lease=10.0)
+    clock = Clock()
+    clock.now = 5000.0
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site"))
+        clock.now += 6.0
+        served.call(Ask("site"))
+        monkeypatch.setattr("time.time", lambda: 1e12)
+        served.sweep()
+        assert served.call(Describe("site"))["open"] == 2
+    with engine(place, clock=lambda: 3.0) as served:  # a computer that was restarted
+        served.sweep()
+        assert served.call(Describe("site"))["open"] == 2
+    clock.now = 1e6
+    with engine(place, clock=clock) as served:
+        served.call(Describe("site"))
+        clock.now += 4.5
+        served.sweep()
+        assert served.call(Describe("site"))["open"] == 1  # 6 + 4.5 seconds were served, more than the first one's 10
+
+
+def test_a_state_that_was_altered_is_refused_by_name(tmp_path):
+    place = tmp_path / "tasks.db"
+    small_task(place)
+    with engine(place) as served:
+        served.call(Ask("site"))
+    with Repository(place) as repository:
+        repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_episodes SET arm = 3 - arm"))
+    with engine(place) as served, pytest.raises(Refused, match="but the selector chooses") as caught:
+        served.call(Ask("site"))
+    assert caught.value.status == 500
+    with Repository(place) as repository:
+        repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_states SET state = '{}'"))
+    with engine(place) as served, pytest.raises(Refused, match="the checksum does not match"):
+        served.call(Ask("site"))
+
+
+def test_a_file_that_is_written_anew_keeps_its_service(tmp_path):
+    place = tmp_path / "tasks.db"
+    small_task(place)
+    plain = library("tsallis-inf")
+    with engine(place) as served:
+        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
+    with Repository(place) as repository:
+        add_token(repository.database, "one", "read")
+        rebuild(repository.database)
+        assert [token.name for token in list_tokens(repository.database)] == ["one"]
+    with engine(place) as served:
+        plain.tell(plain.open[0], 0.5)
+        served.call(Tell("site", 0, 0.5))
+        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
+
+
+def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, monkeypatch):
+    small_task(place)
+    plain = library("tsallis-inf")
+    with engine(place) as served:
+        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
+        write = store.write
+
+        def fail(*arguments):
+            write(*arguments)
+            raise DamagedError("the disk is full")
+
+        monkeypatch.setattr(store, "write", fail)
+        with pytest.raises(Refused, match="the disk is full") as caught:
+            served.call(Ask("site"))
+        assert caught.value.status == 503
+        assert served.failure is not None
+        assert not served.healthy
+        monkeypatch.setattr(store, "write", write)
+        assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
+            "number": 1, "arm": plain.ask().arm, "name": [*SOURCES, "learner"][plain.open[-1].arm], "policy": None,
+            "lease": 0,
+        }  # fmt: skip
+        assert served.failure is None
+        assert served.healthy
+        served._began = -1e9  # it waits for the database
+        assert not served.healthy
+        served._began = None
+
+
+def test_too_many_open_episodes_are_refused(place):
+    small_task(place, most_open=2)
+    with engine(place) as served:
+        served.call(Ask("site", 2))
+        with pytest.raises(Refused, match="2 episodes of site are open, must be at most 2") as caught:
+            served.call(Ask("site"))
+        assert caught.value.status == 429
+
+
+def test_the_state_tells_shares_means_intervals_and_what_is_proven(place):
+    small_task(place)
+    with api(place) as call:
+        for number in range(40):
+            arm = call.ask()["arm"]
+            assert call.tell(number, [0.1, 0.9, 0.2, 0.3][arm])[0] == 200
+        late = call.ask()
+        state = call.state()
+    assert (state["asked"], state["told"], state["open"]) == (41, 40, 1)
+    assert sum(arm["share"] for arm in state["arms"]) == pytest.approx(1.0)
+    for arm, mean in zip(state["arms"], [0.1, 0.9, 0.2, 0.3], strict=True):
+        if arm["told"]:
+            assert arm["lower"] <= arm["mean"] <= arm["upper"]
+            assert arm["mean"] == pytest.approx(mean)
+    assert state["arms"][state["best"]["arm"]]["name"] == "right"
+    assert state["guarantee"]["to_learner"] > 0
+    assert len(state["returns"]["all"]) == 40
+    assert state["next_to_expire"][0]["number"] == late["number"]
+
+
+def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
+    place = tmp_path / "tasks.db"
+    with api(place) as call:
+        for body, words in (
+            ({"name": "a/b"}, "no slash"),
+            ({"name": "a", "sources": "best"}, "sources"),
+            ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "a name twice"),
+            ({"name": "a", "sources": [4], "bounds": [0, 1]}, "stored policy"),
+            ({"name": "a", "sources": ["x"], "bounds": [1, 0]}, "bounds"),
+            ({"name": "a", "sources": ["x"]}, "no tasks"),
+            ({"name": "a"}, "no policies are kept"),
+            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "ppr"}, "selector"),
+            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "informed"}, "stored policies"),
+            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "expired_return": 2.0}, "within the bounds"),
+            ({"name": "a", "path": "/etc/passwd"}, "path"),
+        ):
+            status, answer = call("POST", "/v1/tasks", body)
+            assert status in (422, 503), (body, answer)
+            assert words in answer["error"]["message"], (words, answer)
+        assert call("GET", "/v1/tasks") == (200, {"tasks": []})
+        body = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
+        assert call("POST", "/v1/tasks", body)[0] == 201
+        assert call("POST", "/v1/tasks", body)[0] == 409
+        assert call("DELETE", "/v1/tasks/a") == (200, {"removed": "a"})
+        assert call("GET", "/v1/tasks/a")[0] == 404
+    with Repository(place) as repository:
+        assert repository.database.read(lambda c: c.execute(tasks.select()).all()) == []
+        assert json.dumps(repository.check()) == "[]"
+
+
+def test_the_repository_knows_the_tables_of_the_service():
+    assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}

@@ -1,0 +1,315 @@
+"""Who is let in, with what, and how often; whatever comes, there is no traceback, and nothing is stored."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import socket
+
+import pytest
+from click.testing import CliRunner
+from faults import repetitions
+from service_world import Api, Clock, api, served, small_task
+
+from pastmaster import InvalidInputError, Repository
+from pastmaster.cli import main
+from pastmaster.client import Client
+from pastmaster.errors import ServiceError
+from pastmaster.service import add_token, list_tokens, protocol, revoke_token, serve, started
+from pastmaster.service.gate import LARGEST_BODY, Rates, needed_role
+from pastmaster.service.schema import episodes, tasks, tokens
+from pastmaster.service.tokens import ROLES
+
+
+@pytest.fixture
+def path(tmp_path):
+    small_task(tmp_path / "tasks.db")
+    return tmp_path / "tasks.db"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def routes(call: Api) -> list[tuple[str, str]]:
+    """Every way in, as OpenAPI lists them."""
+    _, spec = call("GET", "/openapi.json")
+    return [(method.upper(), path) for path, methods in spec["paths"].items() for method in methods]
+
+
+def test_every_way_in_needs_the_role_that_it_should(path):
+    with Repository(path) as repository:
+        secrets = {role: add_token(repository.database, role, role) for role in ROLES}
+    with api(path) as call:
+        found = {}
+        for method, route in [*[("GET", "/openapi.json")], *routes_with(call, secrets["read"])]:
+            real = re.sub(r"{task}", "site", re.sub(r"{number}", "5", re.sub(r"{digest}", "0" * 64, route)))
+            senders = [{}] if "live" in real else [{}, *map(bearer, secrets.values())]  # it would not end
+            statuses = [call(method, real, {}, headers=headers)[0] for headers in senders]
+            found[method, route] = statuses
+            needed = needed_role(method, real)
+            if needed is None:
+                assert statuses[0] == 200
+                continue
+            assert statuses[0] == 401
+            for role, status in zip(ROLES, statuses[1:], strict=False):
+                assert (status == 403) == (ROLES.index(role) < ROLES.index(needed)), (method, route, role, status)
+                assert status != 401
+        assert needed_role("POST", "/v1/tasks/site/episodes") == "decide"
+        assert needed_role("POST", "/v1/tasks") == needed_role("DELETE", "/v1/tasks/site") == "admin"
+        assert needed_role("PUT", "/anything") == needed_role("POST", "/v1/other") == "admin"
+        assert len(found) >= 14
+
+
+def routes_with(call: Api, secret: str) -> list[tuple[str, str]]:
+    _, spec = call("GET", "/openapi.json", headers=bearer(secret))
+    return [(method.upper(), path) for path, methods in spec["paths"].items() for method in methods]
+
+
+@pytest.mark.parametrize("secret", ["", "pm_", "pm_" + "A" * 43, "x" * 10_000, "pm_\xff\xfe", "null"])
+def test_a_wrong_token_is_refused(path, secret):
+    with Repository(path) as repository:
+        good = add_token(repository.database, "one", "admin")
+    with api(path) as call:
+        for header in (f"Bearer {secret}", secret, f"Basic {good}", f"Bearer {good[:-1]}", f"Bearer {good}x"):
+            status, answer = call("GET", "/v1/tasks", headers={"authorization": header})
+            assert (status, answer["error"]["code"]) == (401, "no_token")
+            assert call.headers["www-authenticate"] == "Bearer"
+        assert call("GET", "/v1/tasks", headers={"authorization": f"bearer  {good}"})[0] == 200
+
+
+def test_a_revoked_token_is_refused_within_a_second_and_its_name_is_not_used_again(path):
+    with Repository(path) as repository:
+        secret = add_token(repository.database, "one", "read")
+        add_token(repository.database, "two", "read")
+        with api(path) as call:
+            clock = call.service.keys.clock = Clock()
+            clock.now = 100.0
+            assert call("GET", "/v1/tasks", headers=bearer(secret))[0] == 200
+            revoke_token(repository.database, "one")
+            clock.now += 1.0
+            assert call("GET", "/v1/tasks", headers=bearer(secret))[0] == 401
+        with pytest.raises(InvalidInputError, match="name is one, must be one that no token has or had"):
+            add_token(repository.database, "one", "read")
+        with pytest.raises(InvalidInputError, match="revoke_token: name is none, must be that of a token"):
+            revoke_token(repository.database, "none")
+        assert [(one.name, one.revoked) for one in list_tokens(repository.database)] == [("one", True), ("two", False)]
+        revoke_token(repository.database, "two")
+        with api(path) as call:  # where all are revoked, nobody is let in: it is not as if there were none
+            assert call("GET", "/v1/tasks")[0] == 401
+
+
+def test_a_token_is_stored_as_its_hash_alone(path):
+    with Repository(path) as repository:
+        secret = add_token(repository.database, "one", "decide")
+        (row,) = repository.database.read(lambda c: c.execute(tokens.select()).all())
+    assert len(secret) > 40
+    assert len(row.digest) == 32
+    assert secret.encode() not in path.read_bytes()
+    assert secret.removeprefix("pm_").encode() not in path.read_bytes()
+
+
+def test_without_tokens_only_this_computer_is_served(path):
+    with api(path) as call:
+        assert call("GET", "/v1/tasks")[0] == 200
+        for headers, client in (
+            ({"host": "evil.example"}, "127.0.0.1"), ({"host": ""}, "127.0.0.1"), ({}, "10.0.0.7"),
+            ({"host": "localhost.evil.example:80"}, "127.0.0.1"),
+        ):  # fmt: skip
+            status, answer = call("GET", "/v1/tasks", headers=headers, client=client)
+            assert (status, answer["error"]["code"]) == (403, "loopback_only")
+    with (
+        Repository(path) as repository,
+        pytest.raises(InvalidInputError, match=r"host is 0\.0\.0\.0, must be 127\.0\.0\.1"),
+    ):
+        serve(repository, host="0.0.0.0")
+
+
+def test_what_is_too_large_too_slow_or_not_json_is_refused(path, monkeypatch):
+    with api(path) as call:
+        ask = "/v1/tasks/site/episodes"
+        for raw, headers, expected in (
+            (b"x" * (LARGEST_BODY + 1), {}, 413),
+            (b"{}", {"content-length": "9" * 30}, 413),
+            (b"{}", {"content-length": "-1"}, 413),
+            (b"{}", {"content-type": "text/plain"}, 415),
+            (b"{}", {"content-type": "application/x-www-form-urlencoded"}, 415),
+            (b"{", {}, 422), (b"[" * 100_000, {}, 422), (b"\xff\xfe", {}, 422), (b"1" * 10_000, {}, 422),
+            (b'{"count": 1001}', {}, 422), (b'{"count": true}', {}, 422), (b'{"count": 1.5}', {}, 422),
+            (b'{"key": "a b"}', {}, 422), (b'{"key": "\\ud800"}', {}, 422), (b'{"lease": 1e999}', {}, 422),
+            (b'{"unknown": 1}', {}, 422), (b"null", {}, 422), (b"", {}, 200),
+        ):  # fmt: skip
+            status, answer = call("POST", ask, raw=raw, headers=headers)
+            assert status in (expected, 400 if expected == 422 else expected), (raw[:40], headers, answer)
+        for value in ("NaN", "Infinity", "-Infinity", "1e400", '"1"', "true", "null", "[]", "{}"):
+            assert call("POST", f"{ask}/0/return", raw=f'{{"value": {value}}}'.encode())[0] == 422, value
+        for number in ("-1", "1.5", "x", "9" * 30, "%00", "0x1"):
+            assert call("POST", f"{ask}/{number}/return", {"value": 0.5})[0] in (404, 422), number
+        for name in ("\0", "x" * 5000, "\ud800", "no", "site\0"):
+            assert call("POST", f"/v1/tasks/{name}/episodes")[0] == 404
+            assert call("DELETE", f"/v1/tasks/{name}")[0] == 404
+        assert call.state()["asked"] == 1
+
+
+def test_a_sender_that_asks_too_often_is_slowed_down(path):
+    clock = Clock()
+    rates = Rates(5.0, clock)
+    assert [rates.allow("a") for _ in range(12)] == [True] * 10 + [False] * 2
+    assert rates.allow("b")
+    clock.now = 1.0
+    assert [rates.allow("a") for _ in range(7)] == [True] * 5 + [False] * 2
+    for number in range(20_000):
+        rates.allow(f"sender {number}")
+    assert len(rates._left) <= 10_000
+    with api(path, rate=1.0) as call:
+        statuses = [call("GET", "/v1/tasks")[0] for _ in range(5)]
+        assert statuses[:2] == [200, 200]
+        assert 429 in statuses
+        assert call.headers["retry-after"] == "1"
+
+
+def test_answers_carry_the_headers_that_pages_need(path):
+    with api(path) as call:
+        for way in ("/", "/healthz", "/nothing"):
+            call("GET", way)
+            assert "default-src 'none'" in call.headers["content-security-policy"]
+            assert call.headers["x-content-type-options"] == "nosniff"
+            assert call.headers["x-frame-options"] == "DENY"
+
+
+WORDS = [
+    "site", "v1", "tasks", "episodes", "return", "returns", "cancel", "policies", "live", "..", "", "%2e%2e", "0", "1",
+    "-1", "9" * 25, "\0", "\ud800", "é", "<script>", "'; DROP TABLE tasks; --", "a" * 300, "healthz", "metrics",
+    "{task}", "__class__", "/etc/passwd", "file:///etc/passwd", "os.system", "CartPole-v1", "gymnasium:CartPole-v1",
+    "0" * 64,
+]  # fmt: skip
+ODD = [
+    None, True, False, 0, 1, -1, 1.5, 10**30, 1e308, "", "x", "\0", "\ud800", "kept", [], [[]], {}, [None], ["a", "a"],
+    [1, "a"], {"value": 1}, "a" * 2000, [0.0] * 50, {"__class__": "x"}, "gASVBQAAAAAAAABdlC4=", -0.0, [1, 0],
+    [float("nan"), 1],
+]  # fmt: skip
+FIELDS = [
+    "value", "count", "key", "lease", "returns", "episode", "name", "sources", "selector", "bounds", "seed", "learner",
+    "expired_return", "most_open", "clip", "episodes", "path", "env_id", "module", "__proto__",
+]  # fmt: skip
+
+
+def malformed(draw: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
+    """A request that nobody should send."""
+    method = draw.choice(
+        ["GET", "POST", "POST", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "X" * 50]
+    )
+    known = ["/v1/tasks/site/episodes", "/v1/tasks/site/episodes/77/return", "/v1/tasks/site/returns", "/v1/tasks"]
+    path = draw.choice(known) if draw.random() < 0.5 else "/" + "/".join(draw.choices(WORDS, k=draw.randint(0, 6)))
+    if (method, path) in (("POST", known[0]), ("DELETE", "/v1/tasks/site"), ("GET", "/v1/live")):  # nothing is wrong
+        method = "PUT"
+    body = {draw.choice(FIELDS): draw.choice(ODD) for _ in range(draw.randint(0, 4))}
+    raw = json.dumps(draw.choice([body, [body], *ODD]) if draw.random() < 0.3 else body).encode()
+    if draw.random() < 0.3:
+        cut = draw.randrange(len(raw) + 1)
+        raw = raw[:cut] + bytes(draw.choices(range(256), k=draw.randint(0, 8))) + raw[cut:]
+    headers = {}
+    if draw.random() < 0.2:
+        name = draw.choice(["content-type", "content-length", "authorization", "host", "expect", "x-forwarded-for"])
+        headers = {name: draw.choice(["", "x" * 3000, "application/json; charset=utf-7", "Bearer ", "0", "localhost"])}
+    return method, path, raw, headers
+
+
+@pytest.mark.repeated
+def test_malformed_requests_do_no_harm(path, seed, attempts, caplog):
+    tally = attempts("malformed requests to the service", "no answer of 500, no traceback, nothing stored")
+    draw, stored = random.Random(seed), []
+
+    def rows():
+        with Repository(path) as repository:
+            return repository.database.read(lambda c: [c.execute(t.select()).all() for t in (tasks, episodes, tokens)])
+
+    stored = rows()
+    with api(path, rate=1e9) as call:
+        for _ in range(repetitions(100_000, 10_000)):
+            method, way, raw, headers = malformed(draw)
+            with tally.attempt(f"{method} {way!r} {raw[:80]!r} {headers}"):
+                status, answer = call(method, way, raw=raw, headers=headers)
+                assert status < 500, (status, answer)
+                assert b"Traceback" not in (answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+                assert status < 300 or set(answer or {"error": 0}) == {"error"}, answer
+                made = status == 201
+                assert not made, "a task was made"
+        assert call.state()["asked"] == 0
+    assert rows() == stored
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(path, tmp_path):
+    def command(*words: str) -> str:
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        return done.output.strip()
+
+    secret = command("token", "add", str(path), "robots", "--role", "decide")
+    assert command("token", "list", str(path)) == "robots: decide"
+    assert json.loads(command("token", "list", str(path), "--json")) == [
+        {"name": "robots", "role": "decide", "revoked": False}
+    ]  # fmt: skip
+    with served(path) as running, Client(running.url, secret) as client:
+        with client.episode("site") as episode:
+            episode.value = 0.5
+        assert client.state("site")["told"] == 1
+        with pytest.raises(ServiceError, match="the token robots is for decide, must be for admin") as caught:
+            client.make_task("other", sources=["a"], bounds=[0, 1])
+        assert (caught.value.status, caught.value.code) == (403, "role")
+        with Client(running.url, patience=0) as stranger, pytest.raises(ServiceError, match="token is missing"):
+            stranger.tasks()
+        assert command("token", "revoke", str(path), "robots") == "revoked: robots"
+        log = running.kill(2)
+    assert json.loads(log.splitlines()[0])["event"] == "serving"
+    assert secret.encode() not in log
+
+
+def raw_answer(url: str, sent: bytes) -> bytes:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with contextlib.suppress(OSError):  # it may be closed before all is sent
+            connection.sendall(sent)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                answer += part
+    return answer
+
+
+def test_heads_that_are_endless_slow_or_no_http_are_cut_off(path, monkeypatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    with Repository(path) as repository, started(repository) as url:
+        assert raw_answer(url, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 300_000) == b""
+        assert raw_answer(url, b"GET / HTTP/1.1\r\n" + b"".join(b"a%d: b\r\n" % k for k in range(30_000))) == b""
+        assert raw_answer(url, b"GET /healthz HTTP/1.1\r\nhost: loc") == b""  # and no more
+        assert raw_answer(url, b"") == b""
+        answer = raw_answer(url, b"\x16\x03\x01 nonsense\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "http"
+        good = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: " + b"y" * 30_000 + b"\r\n\r\n"
+        assert raw_answer(url, good).startswith(b"HTTP/1.1 200 ")
+        with Client(url) as client:
+            assert client.tasks() == ["site"]
+
+
+def test_the_express_way_answers_as_fastapi_does(path, monkeypatch):
+    """The same requests on both ways, with the same answers but for the order of calls."""
+    bodies = [b"", b"{}", b'{"count": 2}', b'{"count": 0}', b"[", b'{"key": "k"}', b'{"key": "k"}', b'{"lease": -1}']
+    tells = [("0", b'{"value": 0.5}'), ("0", b'{"value": 0.5}'), ("0", b'{"value": 0.25}'), ("1", b'{"value": 7}'),
+             ("1", b""), ("x", b'{"value": 0.5}'), ("99", b'{"value": 0.5}'), ("1", b'{"value": "a"}')]  # fmt: skip
+    answers = []
+    for number, express in enumerate((True, False)):
+        place = path.with_name(f"{number}.db")
+        small_task(place)
+        with api(place) as call:
+            if not express:
+                call.app.app = call.app.app.app
+            answers.append([call("POST", "/v1/tasks/site/episodes", raw=body) for body in bodies])
+            answers[-1] += [call("POST", f"/v1/tasks/site/episodes/{n}/return", raw=body) for n, body in tells]
+            answers[-1].append(call("POST", "/v1/tasks/none/episodes"))
+    plain = [re.sub(r'"lease": [\d.]+', "", json.dumps(one)) for one in answers]
+    assert plain[0] == plain[1]

@@ -1,0 +1,188 @@
+"""Killed at any moment, on any database: what was acknowledged is there, once, and decisions go on as they would."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from faults import repetitions
+from service_world import SOURCES, Served, engine, small_task
+
+from pastmaster import Repository, TsallisINF
+from pastmaster.client import Client
+from pastmaster.reuse import Episode
+from pastmaster.service.operations import Ask, Refused, Tell
+from pastmaster.service.schema import OPEN, TOLD, episodes
+from pastmaster.service.state import Describe
+
+pytestmark = pytest.mark.repeated
+
+
+def stored(place) -> list:
+    with Repository(place) as repository:
+        return repository.database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
+
+
+def assert_decisions_are_the_librarys(place) -> None:
+    """All events, in the order in which the database has them, done by the library's selector."""
+    rows, plain = stored(place), TsallisINF(3, bounds=(0.0, 1.0), rng=7)
+    events = [(row.asked, OPEN, row) for row in rows] + [(row.closed, row.outcome, row) for row in rows if row.closed]
+    assert [number for number, _, _ in sorted(events)] == list(range(1, len(events) + 1))
+    for _, outcome, row in sorted(events):
+        if outcome == OPEN:
+            assert tuple(plain.ask()) == (row.arm, row.number)
+        elif outcome == TOLD:
+            plain.tell(Episode(row.arm, row.number), row.value)
+        else:
+            plain.cancel(Episode(row.arm, row.number))
+    with engine(place) as served:
+        served.call(Describe("site"))
+        (decider,) = served._deciders.values()
+        assert decider.selector.to_dict() == plain.to_dict()
+
+
+class Load:
+    """Threads that ask and tell until they are stopped, and remember what was acknowledged."""
+
+    def __init__(self, urls: list[str], threads: int = 6) -> None:
+        self.urls, self.over = urls, threading.Event()
+        self.told: dict[int, float] = {}
+        self.errors: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, args=(k,), daemon=True) for k in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, k: int) -> None:
+        draw = random.Random(k)
+        try:
+            with Client(self.urls[k % len(self.urls)], timeout=20.0, patience=240.0) as client:
+                while not self.over.is_set():
+                    asked, value = client.ask("site"), draw.random()
+                    if draw.random() < 0.1:
+                        client.cancel("site", asked)
+                        continue
+                    client.tell("site", asked, value)
+                    assert self.told.setdefault(asked.number, value) == value, "an episode was given out twice"
+        except BaseException as error:
+            self.errors.append(error)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many more are acknowledged."""
+        goal, deadline = len(self.told) + count, time.monotonic() + 240.0
+        while len(self.told) < goal and not self.errors:
+            assert time.monotonic() < deadline, "nothing is acknowledged any more"
+            time.sleep(0.002)
+
+    def stop(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join(240.0)
+        assert self.errors == []
+
+
+@pytest.mark.long(20)
+def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attempts, seed):
+    place, draw = tmp_path / "tasks.db", random.Random(seed)
+    tally = attempts("kill -9 of the service under load", "no acknowledged return is lost or told twice")
+    small_task(place)
+    running = Served(place)
+    load = Load([running.url])
+    for _ in range(repetitions(100, 2)):
+        load.wait_for(draw.randint(1, 60))
+        running.kill()
+        seconds = running.start()
+        tally.survived()
+        print(f"answered {seconds:.2f} s after the start")
+    load.wait_for(5)
+    load.stop()
+    running.kill()
+    told = {row.number: row.value for row in stored(place) if row.outcome == TOLD}
+    lost = {number: value for number, value in load.told.items() if told.get(number) != value}
+    assert lost == {}
+    assert_decisions_are_the_librarys(place)
+
+
+@pytest.mark.long(20)
+def test_two_processes_share_a_server_whose_connections_are_killed(postgres_url, attempts, seed):
+    tally = attempts("killed connections under two services", "no acknowledged return is lost, decisions as in order")
+    small_task(postgres_url)
+    draw = random.Random(seed)
+    both = [Served(postgres_url), Served(postgres_url)]
+    load = Load([one.url for one in both])
+    try:
+        for _ in range(repetitions(200, 4)):
+            load.wait_for(draw.randint(5, 30))
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                    "AND datname = current_database()"
+                )
+            tally.survived()
+        both[0].kill()  # the other one goes on alone
+        both[0].start()
+        load.wait_for(10)
+        load.stop()
+    finally:
+        for one in both:
+            one.kill()
+    told = {row.number: row.value for row in stored(postgres_url) if row.outcome == TOLD}
+    assert {n: value for n, value in load.told.items() if told.get(n) != value} == {}
+    assert_decisions_are_the_librarys(postgres_url)
+
+
+def test_two_engines_on_one_database_decide_in_turn(place):
+    small_task(place)
+    with engine(place) as one, engine(place) as two, ThreadPoolExecutor(8) as pool:
+
+        def visit(k: int) -> int:
+            served = (one, two)[k % 2]
+            number = served.call(Ask("site", key=f"visitor {k}".replace(" ", "-")))["episodes"][0]["number"]
+            (two, one)[k % 2].call(Tell("site", number, k / 40))  # whoever asked, any may be told
+            return number
+
+        assert sorted(pool.map(visit, range(40))) == list(range(40))
+        assert one.call(Describe("site")) | {"next_to_expire": 0} == two.call(Describe("site")) | {"next_to_expire": 0}
+    assert_decisions_are_the_librarys(place)
+
+
+def test_a_full_disk_is_told_and_nothing_is_acknowledged_that_is_not_there(tmp_path):
+    place = tmp_path / "tasks.db"
+    small_task(place)
+    with engine(place) as served:
+        first = served.call(Ask("site", 5))["episodes"]
+        pages = served.database.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
+        limit = f"PRAGMA max_page_count={pages}"
+        pool = served.database.backend.engine
+        connections = [pool.connect() for _ in range(3)]  # every connection that there will be
+        for connection in connections:
+            connection.exec_driver_sql(limit)
+            connection.rollback()
+            connection.close()
+
+        def ask_on() -> None:
+            for _ in range(40):
+                served.call(Ask("site", 1000))
+
+        with pytest.raises(Refused, match="disk is full") as caught:
+            ask_on()
+        assert caught.value.status == 503
+        count = len(stored(place))
+    with engine(place) as served:
+        assert served.call(Tell("site", first[0]["number"], 0.5))["repeated"] is False
+        assert served.call(Ask("site"))["episodes"][0]["number"] == count
+    assert_decisions_are_the_librarys(place)
+
+
+def test_what_waits_when_the_service_stops_is_answered(tmp_path):
+    place = tmp_path / "tasks.db"
+    small_task(place)
+    with engine(place) as served, ThreadPoolExecutor(20) as pool:
+        asked = [pool.submit(served.call, Ask("site")) for _ in range(20)]
+        served.close()
+        done = [one for one in asked if one.exception() is None]
+    assert len(stored(place)) == len(done)
+    assert len(SOURCES) == 3

@@ -1,0 +1,200 @@
+"""The service for tests: in this process without a network, or in a process of its own on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pastmaster import Repository
+from pastmaster.service import make_task
+from pastmaster.service.api import Service, make_app
+from pastmaster.service.engine import Engine
+from pastmaster.service.schema import prepare
+
+SOURCES = ["left", "right", "straight"]
+PATIENCE = 240.0  # seconds, on a busy machine too
+
+
+class Clock:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Loop:
+    """An event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class Api:
+    """The service in this process: requests go through all of it but the network."""
+
+    def __init__(self, place: str | Path, clock: Clock | None = None, **settings: Any) -> None:
+        self.place, self.clock = place, clock
+        self.repository = Repository(place)
+        self.service = Service(self.repository, **({"sweep": 1e9} | settings))
+        if clock is not None:
+            self.service.engine._clock = clock
+        self.app, self.loop = make_app(self.service), Loop()
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None,
+        headers: dict[str, str] | None = None, client: str = "127.0.0.1",
+    ) -> tuple[int, Any]:  # fmt: skip
+        sent = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
+        given = {"host": "localhost:8000", "content-type": "application/json", "content-length": str(len(sent))}
+        given |= headers or {}
+        answers: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": sent, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            answers.append(message)
+
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode("utf-8", "replace"),
+            "root_path": "", "scheme": "http", "query_string": query.encode(), "http_version": "1.1",
+            "server": ("127.0.0.1", 8000), "client": (client, 1), "asgi": {"version": "3.0"},
+            "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in given.items()],
+        }  # fmt: skip
+        self.loop.run(self.app(scope, receive, send))
+        raw_answer = b"".join(message.get("body", b"") for message in answers[1:])
+        self.headers = {k.decode(): v.decode() for k, v in answers[0]["headers"]}
+        is_json = self.headers.get("content-type", "").startswith("application/json")
+        return answers[0]["status"], json.loads(raw_answer) if is_json else raw_answer
+
+    def ask(self, task: str = "site", **body: Any) -> dict[str, Any]:
+        status, answer = self("POST", f"/v1/tasks/{task}/episodes", body)
+        assert status == 200, answer
+        return answer["episodes"][0]
+
+    def tell(self, number: int, value: float, task: str = "site") -> tuple[int, Any]:
+        return self("POST", f"/v1/tasks/{task}/episodes/{number}/return", {"value": value})
+
+    def state(self, task: str = "site") -> dict[str, Any]:
+        status, answer = self("GET", f"/v1/tasks/{task}")
+        assert status == 200, answer
+        return answer
+
+    def close(self) -> None:
+        self.service.close()
+        self.repository.close()
+        self.loop.close()
+
+
+@contextmanager
+def api(place: str | Path, clock: Clock | None = None, **settings: Any) -> Iterator[Api]:
+    made = Api(place, clock, **settings)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def small_task(place: str | Path, name: str = "site", **settings: Any) -> None:
+    """A task of three sources in a new or old repository."""
+    with Repository(place) as repository:
+        prepare(repository.database)
+        given = {"sources": SOURCES, "bounds": (0.0, 1.0), "seed": 7, "selector": "tsallis-inf"} | settings
+        make_task(repository, name, **given)
+
+
+@contextmanager
+def engine(place: str | Path, **settings: Any) -> Iterator[Engine]:
+    with Repository(place) as repository:
+        made = Engine(repository.database, **({"sweep": 1e9} | settings))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+class Served:
+    """``pastmaster serve`` in a process of its own."""
+
+    def __init__(self, place: str | Path, port: int | None = None, *options: str) -> None:
+        self.place, self.port, self.options = place, port or free_port(), options
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = b""
+        self.start()
+
+    def start(self) -> float:
+        """Start it; returns the seconds until it answered."""
+        began = time.monotonic()
+        command = [
+            sys.executable,
+            "-m",
+            "pastmaster",
+            "serve",
+            str(self.place),
+            "--port",
+            str(self.port),
+            *self.options,
+        ]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"PYTHONWARNINGS": "error"})
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() - began > PATIENCE:
+                raise RuntimeError(f"the service did not start: {self.kill().decode()}")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def kill(self, how: int = signal.SIGKILL) -> bytes:
+        """End it; returns what it logged."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        self.log += self.process.communicate(timeout=PATIENCE)[1]
+        return self.log
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@contextmanager
+def served(place: str | Path, *options: str) -> Iterator[Served]:
+    made = Served(place, None, *options)
+    try:
+        yield made
+    finally:
+        if made.process is not None and made.process.poll() is None:
+            made.kill(signal.SIGTERM)
