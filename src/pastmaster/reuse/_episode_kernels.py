@@ -151,8 +151,14 @@ def still_agreeing(sources, buffers, n_agreeing, s, action, chance_of_learner):
 
 
 @kernel
-def own_episode(Q, visits, steps, epsilon, next_state, rewards, ends, reach, s, gamma, horizon, environment, rng):
-    """An episode of the learner that nobody shares; returns its discounted return.
+def learned_episode(
+    Q, visits, steps, epsilon, source, actions, mixed, chances, psi, upsilon, next_state, rewards, ends, reach, s,
+    gamma, horizon, environment, rng,
+):  # fmt: skip
+    """An episode that the learner learns from and that nobody shares; returns its discounted return.
+
+    The action of a ``source`` (-1: none, the episode is the learner's own) is taken with probability psi, times upsilon
+    at each step, else the learner's.
 
     The loop that most time is spent in, so written out: calls that pass arrays take longer than what they do. A row of
     Q is scanned once, for the update of the step before and for the next action; again if the update changed it.
@@ -174,11 +180,18 @@ def own_episode(Q, visits, steps, epsilon, next_state, rewards, ends, reach, s, 
                 continue
         if step == horizon:
             return total
-        u = rng.random()
-        if u < epsilon:
-            action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
+        if source >= 0 and rng.random() < psi:
+            if mixed[source] < 0:
+                action = np.int64(actions[source, s])
+            else:
+                action = np.int64(draw(chances[mixed[source], s], rng.random()))
         else:
-            action = one_of_best(Q, s, best, ties, first, epsilon, u)
+            u = rng.random()
+            if u < epsilon:
+                action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
+            else:
+                action = one_of_best(Q, s, best, ties, first, epsilon, u)
+        psi *= upsilon
         k = 0
         if reach.shape[2] > 1:
             v = environment.random()
@@ -198,19 +211,13 @@ def own_episode(Q, visits, steps, epsilon, next_state, rewards, ends, reach, s, 
 
 
 @kernel
-def episode(task, sources, learner, arm, every, share, mixing, psi, upsilon, buffers, environment_rng, learner_rng):
-    """Run one episode of any arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``.
-
-    ``mixing`` (policy reuse): a source's action is taken with probability psi, times upsilon at each step, else the
-    learner's; the learner's own episodes are greedy, and it learns from all.
-    """
+def episode(task, sources, learner, arm, every, share, buffers, environment_rng, learner_rng):
+    """Run one episode of any arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``."""
     c = len(sources.mixed)
     own = arm == c
-    learning = own or every or share or mixing
+    learning = own or every or share
     undoing = share and not (own or every)
     epsilon = learner.epsilons[min(learner.own_episodes[0], len(learner.epsilons) - 1)]
-    if own and mixing:
-        epsilon = 0.0  # policy reuse plays the learned policy greedily
     places, values, n_agreeing = buffers.places, buffers.values, 0
     if share:
         n_agreeing = c
@@ -221,13 +228,12 @@ def episode(task, sources, learner, arm, every, share, mixing, psi, upsilon, buf
     total, discount, step, terminated = 0.0, 1.0, 0, False
     s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
     while not terminated and step < task.horizon:
-        if own or (mixing and not learner_rng.random() < psi):
+        if own:
             action = epsilon_greedy(learner.Q, s, epsilon, learner_rng.random())
         elif sources.mixed[arm] < 0:
             action = np.int64(sources.actions[arm, s])
         else:
             action = draw(sources.chances[sources.mixed[arm], s], learner_rng.random())
-        psi *= upsilon
         if share:
             chance = action_likelihood(learner.Q, s, epsilon, action)
             n_agreeing = still_agreeing(sources, buffers, n_agreeing, s, action, chance)
@@ -261,26 +267,29 @@ def play(
     """Episodes ``first`` .. len(returns) - 1; returns the one whose return the selector refused, or len(returns).
 
     ``uniforms`` [T] are the selector's random numbers, one to an episode. ``constant`` [c] holds returns known not to
-    vary, NaN where unknown; it is empty where none can be constant.
+    vary, NaN where unknown; it is empty where none can be constant. ``mixing``: sources and learner act in one
+    episode, as policy reuse does; never with ``share``.
     """
     likelihood = buffers.likelihood[: len(buffers.likelihood) if share else 0]
     c, own_episodes, epsilons = len(sources.mixed), learner.own_episodes, learner.epsilons
     for t in range(first, len(returns)):
         arm = choose(arms, memory, settings, uniforms[t])
-        if arm == c and not (share or mixing):
+        if mixing or (arm == c and not share):
             epsilon = epsilons[min(own_episodes[0], len(epsilons) - 1)]
+            if arm == c and mixing:
+                epsilon = 0.0  # policy reuse plays the learned policy greedily
             s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
-            returns[t] = own_episode(
-                learner.Q, learner.visits, learner.steps, epsilon, task.next_state, task.reward, task.terminated,
-                task.reach, s, task.gamma, task.horizon, environment_rng, learner_rng,
+            returns[t] = learned_episode(
+                learner.Q, learner.visits, learner.steps, epsilon, arm if arm < c else -1, sources.actions,
+                sources.mixed, sources.chances, psi, upsilon, task.next_state, task.reward, task.terminated, task.reach,
+                s, task.gamma, task.horizon, environment_rng, learner_rng,
             )  # fmt: skip
-            own_episodes[0] += 1
+            if arm == c:
+                own_episodes[0] += 1
         elif len(constant) and arm < c and sources.mixed[arm] < 0 and not np.isnan(constant[arm]):
             returns[t] = constant[arm]
         else:
-            returns[t] = episode(
-                task, sources, learner, arm, every, share, mixing, psi, upsilon, buffers, environment_rng, learner_rng
-            )
+            returns[t] = episode(task, sources, learner, arm, every, share, buffers, environment_rng, learner_rng)
             if len(constant) and arm < c:
                 constant[arm] = returns[t]
         chosen[t] = arm
