@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -131,13 +131,24 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
     """A schedule as an array whose last entry stays."""
     refused = f"QLearning: {name} is {shown(schedule)}, must be numbers in 0 .. 1"
     try:
-        values = [schedule(n) for n in range(LONGEST_SCHEDULE)] if callable(schedule) else schedule
+        known = _decaying(schedule) if type(schedule) is decay else None
+        values = known if known is not None else _first_values(schedule) if callable(schedule) else schedule
         table = np.atleast_1d(as_floats(values, f"QLearning: {name}"))
     except Exception as error:  # of whatever kind: it is the schedule's
         raise InvalidInputError(refused) from error
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
         raise InvalidInputError(refused)
     return sealed(table)
+
+
+def _first_values(schedule: Callable[[int], float]) -> list[float]:
+    return [schedule(n) for n in range(LONGEST_SCHEDULE)]
+
+
+@lru_cache(maxsize=16)
+def _decaying(schedule: decay) -> FloatArray:
+    """Its first values: it is the schedule of every task by default."""
+    return sealed(np.array(_first_values(schedule)))
 
 
 class QLearner:
