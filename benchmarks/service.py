@@ -73,16 +73,10 @@ def on_a_server(folder: Path) -> list[Row]:
                 one, _, _ = _measured([_new(url, names)], names=names)
             with server.fresh_database() as url:
                 two, late, _ = _measured([_new(url, names), url], names=names)
-            rows.append(
-                Row(
-                    f"the same on PostgreSQL, two processes, {counted(len(names), 'task')}",
-                    f"{two:,.0f} pairs/s, 99% within {1e3 * late:.0f} ms",
-                    f"{one:,.0f} pairs/s, one process",
-                    f"{two / one:.2f}x",
-                    ">= 1.3x",
-                    two >= 1.3 * one,
-                )  # fmt: skip
-            )
+            told = f"{two:,.0f} pairs/s, 99% within {1e3 * late:.0f} ms"
+            what = f"the same on PostgreSQL, two processes, {counted(len(names), 'task')}"
+            peer = f"{one:,.0f} pairs/s, one process"
+            rows.append(Row(what, told, peer, f"{two / one:.2f}x", ">= 1.3x", two >= 1.3 * one))
     finally:
         server.stop()
     return rows
