@@ -24,7 +24,6 @@ from pastmaster import Repository
 from pastmaster.service import engine, make_task, serve
 from pastmaster.service.engine import Engine
 from pastmaster.service.operations import Ask, TellMany
-from pastmaster.service.schema import prepare
 from pastmaster.tables import counted
 
 TESTS = Path(__file__).parent.parent / "tests"
@@ -114,7 +113,6 @@ def memory(folder: Path) -> list[Row]:
 def _new(place: Path | str, names: Sequence[str] = ("site",)) -> Path | str:
     settings: dict[str, Any] = {"bounds": (0.0, 1.0), "seed": 0, "selector": "tsallis-inf", "most_open": 10**6}
     with Repository(place) as repository:
-        prepare(repository.database)
         for name in names:
             make_task(repository, name, sources=ARMS, **settings)
     return place
