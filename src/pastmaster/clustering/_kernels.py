@@ -48,6 +48,7 @@ class Move(NamedTuple):
     left_member: Any
     joined_value: Any
     joined_member: Any
+    open: Any  # columns whose maximum is taken again
     result: Any  # radius and spread of the cell left, radius and spread of the cell joined
 
 
@@ -67,7 +68,8 @@ def new_state(n_tasks: int, n_columns: int, directed: bool) -> State:
 def new_move(n_tasks: int, n_columns: int) -> Move:
     """Room to work out a move."""
     width = max(n_tasks, n_columns)
-    return Move(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
+    values, members = (np.empty((2, width), kind) for kind in (np.float64, np.int32))
+    return Move(values[0], members[0], values[1], members[1], np.empty(width, np.int32), np.empty(4))
 
 
 @kernel
@@ -99,19 +101,34 @@ def measure(state, r, distance, directed, kind):
     """Work out the far values, radius and spread of cell ``r`` from its members."""
     members = state.cells[r, : state.size[r]]
     smallest, total = np.inf, 0.0
-    for place in range(distance.shape[1] if directed else len(members)):
-        j = place if directed else members[place]
-        farthest, member = -1.0, -1
+    if directed:
+        value, member = state.far_value[r], state.far_member[r]
+        for j in range(distance.shape[1]):
+            value[j], member[j] = -1.0, -1
         for i in members:
-            gap = distance[i, j] if directed else distance[j, i]
-            if gap > farthest:
-                farthest, member = gap, i
-        at = r if directed else 0
-        state.far_value[at, j], state.far_member[at, j] = farthest, member
-        smallest = min(smallest, farthest)
-        total += farthest
+            take_in(value, member, distance[i], i)
+        for j in range(distance.shape[1]):
+            smallest = min(smallest, value[j])
+            total += value[j]
+    else:
+        for j in members:
+            farthest, witness = -1.0, -1
+            for i in members:
+                if distance[j, i] > farthest:
+                    farthest, witness = distance[j, i], i
+            state.far_value[0, j], state.far_member[0, j] = farthest, witness
+            smallest = min(smallest, farthest)
+            total += farthest
     state.radius[r] = smallest
     state.spread[r] = spread_of(smallest, total, len(members), kind)
+
+
+@inlined
+def take_in(value, member, row, i):
+    """Raise column maxima to a task's row of distances: rows lie together in memory, columns do not."""
+    for j in range(len(row)):
+        if row[j] > value[j]:
+            value[j], member[j] = row[j], i
 
 
 @inlined
@@ -218,15 +235,20 @@ def leave_directed(state, move, source, k, distance):
     """Column maxima of ``source`` without its first k members."""
     size = state.size[source]
     members = state.cells[source, :size]
+    value, member, n_open = move.left_value, move.left_member, 0
     for j in range(distance.shape[1]):
-        value, member = state.far_value[source, j], state.far_member[source, j]
-        if state.slot[member] < k:
-            value, member = -1.0, -1
-            for place in range(k, size):
-                gap = distance[members[place], j]
-                if gap > value:
-                    value, member = gap, members[place]
-        move.left_value[j], move.left_member[j] = value, member
+        value[j], member[j] = state.far_value[source, j], state.far_member[source, j]
+        if state.slot[member[j]] < k:  # the witness goes
+            value[j], member[j], move.open[n_open] = -1.0, -1, j
+            n_open += 1
+    if n_open > 0:
+        for place in range(k, size):
+            i = members[place]
+            row = distance[i]
+            for at in range(n_open):
+                j = move.open[at]
+                if row[j] > value[j]:
+                    value[j], member[j] = row[j], i
 
 
 @kernel
@@ -237,9 +259,7 @@ def join_directed(state, move, source, target, k, distance):
         move.joined_member[j] = -1 if target < 0 else state.far_member[target, j]
     for new in range(k):
         s = state.cells[source, new]
-        for j in range(distance.shape[1]):
-            if distance[s, j] > move.joined_value[j]:
-                move.joined_value[j], move.joined_member[j] = distance[s, j], s
+        take_in(move.joined_value, move.joined_member, distance[s], s)
 
 
 @kernel
