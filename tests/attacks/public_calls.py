@@ -80,6 +80,9 @@ EXEMPT = {
         "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv "
         "domains.cart_pole.jax_environment tasks.JaxEnv.step"
     ),
+    "what JAX calls while it compiles": (
+        "tasks.BraxEnv.reset tasks.BraxEnv.step tasks.BraxEnv.observation_space tasks.BraxEnv.action_space"
+    ),
     "pictures of these": (
         "domains.coloured_grid.ColouredGridPicture domains.coloured_grid.ColouredGridPicture.ansi "
         "domains.coloured_grid.ColouredGridPicture.rgb domains.surveillance.SurveillancePicture "
@@ -89,6 +92,16 @@ EXEMPT = {
     ),
 }  # fmt: skip
 """Why a public name has no recipe."""
+
+
+class BraxForm:
+    """What a Brax environment has."""
+
+    sys, observation_size, action_size = {"gravity": 9.8}, 1, 1
+
+    def reset(self, key: Any) -> Any: ...
+
+    def step(self, state: Any, action: Any) -> Any: ...
 
 
 def public_names() -> Iterator[str]:
@@ -542,6 +555,7 @@ def _of_tasks() -> Iterator[tuple[str, Recipe]]:
             weight=0.5,
         ),
     )
+    yield "tasks.BraxEnv", Recipe(tasks.BraxEnv, lambda: {"env": BraxForm()}, weight=0.5)
     yield "tasks.JaxEnv.reset", Recipe(lambda **how: tasks.JaxEnv(world().pole).reset(**how), lambda: {"seed": 0})
 
 
