@@ -49,7 +49,8 @@ class BraxEnv:
         wanted = ("reset", "step", "sys", "observation_size", "action_size")
         if isinstance(env, type) or any(attribute(env, name) is None for name in wanted):
             raise InvalidInputError(
-                f"{CALLER}: env is {shown(env)}, must be a Brax environment, as brax.envs.get_environment(name) makes it"
+                f"{CALLER}: env is {shown(env)}, must be a Brax environment, as brax.envs.get_environment(name) makes "
+                "it"
             )
         if (inner := attribute(env, "unwrapped")) is not None and inner is not env:
             raise InvalidInputError(
