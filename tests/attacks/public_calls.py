@@ -86,6 +86,9 @@ EXEMPT = {
     "what a client gives, and what it calls on a thread": (
         "client.Asked client.EpisodeContext client.Client.in_thread"
     ),
+    "what JAX calls while it compiles": (
+        "tasks.BraxEnv.reset tasks.BraxEnv.step tasks.BraxEnv.observation_space tasks.BraxEnv.action_space"
+    ),
     "pictures of these": (
         "domains.coloured_grid.ColouredGridPicture domains.coloured_grid.ColouredGridPicture.ansi "
         "domains.coloured_grid.ColouredGridPicture.rgb domains.surveillance.SurveillancePicture "
@@ -95,6 +98,16 @@ EXEMPT = {
     ),
 }  # fmt: skip
 """Why a public name has no recipe."""
+
+
+class BraxForm:
+    """What a Brax environment has."""
+
+    sys, observation_size, action_size = {"gravity": 9.8}, 1, 1
+
+    def reset(self, key: Any) -> Any: ...
+
+    def step(self, state: Any, action: Any) -> Any: ...
 
 
 def public_names() -> Iterator[str]:
@@ -555,6 +568,7 @@ def _of_tasks() -> Iterator[tuple[str, Recipe]]:
             weight=0.5,
         ),
     )
+    yield "tasks.BraxEnv", Recipe(tasks.BraxEnv, lambda: {"env": BraxForm()}, weight=0.5)
     yield "tasks.JaxEnv.reset", Recipe(lambda **how: tasks.JaxEnv(world().pole).reset(**how), lambda: {"seed": 0})
 
 
