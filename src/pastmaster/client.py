@@ -123,6 +123,10 @@ class Client:
 
     def tell_many(self, task: str, returns: Mapping[int, float]) -> dict[int, ServiceError]:
         """Tell the returns of several episodes, by number; returns the errors of those refused, by number."""
+        if not isinstance(returns, Mapping):
+            raise InvalidInputError(
+                f"Client.tell_many: returns is {shown(returns)}, must be a dict of returns by number"
+            )
         items = [
             {"episode": _number("Client.tell_many", n), "value": _return("Client.tell_many", v)}
             for n, v in returns.items()
@@ -292,7 +296,7 @@ def _task(name: str, *rest: object) -> str:
 
 def _number(caller: str, episode: Asked | int) -> int:
     number = episode.number if isinstance(episode, Asked) else episode
-    if not is_whole(number) or number < 0:
+    if not is_whole(number) or not 0 <= number < 2**63:
         raise InvalidInputError(f"{caller}: episode is {shown(episode)}, must be what ask returned, or its number")
     return int(number)
 

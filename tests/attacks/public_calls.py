@@ -24,14 +24,16 @@ from made_up import write_scenario
 from onnx_models import mlp
 
 import pastmaster as pm
-from pastmaster import domains, estimation, policies, tasks, testing
+from pastmaster import domains, estimation, policies, service, tasks, testing
+from pastmaster.client import Client
 from pastmaster.clustering import Question, mhav
 from pastmaster.continual import JsonLines, Progress, TensorBoard
 from pastmaster.reuse import QLearner
 from pastmaster.values import CrossValues, task_bounds
 
 ROOMS = (
-    "clustering", "continual", "estimation", "policies", "repository", "reuse", "solving", "tasks", "testing", "values",
+    "client", "clustering", "continual", "estimation", "policies", "repository", "reuse", "service", "solving", "tasks",
+    "testing", "values",
 )  # fmt: skip
 MODULES = ("clustering.mhav", *(f"domains.{name}" for name in domains.__all__))
 ONNX = importlib.util.find_spec("onnxruntime") is not None
@@ -80,6 +82,13 @@ EXEMPT = {
         "domains.surveillance.SurveillanceEnv domains.windy_corridor.WindyCorridorEnv "
         "domains.cart_pole.jax_environment tasks.JaxEnv.step"
     ),
+    "a server that runs until it is stopped, in tests/service": "service.serve",
+    "what a client gives, and what it calls on a thread": (
+        "client.Asked client.EpisodeContext client.Client.in_thread"
+    ),
+    "what JAX calls while it compiles": (
+        "tasks.BraxEnv.reset tasks.BraxEnv.step tasks.BraxEnv.observation_space tasks.BraxEnv.action_space"
+    ),
     "pictures of these": (
         "domains.coloured_grid.ColouredGridPicture domains.coloured_grid.ColouredGridPicture.ansi "
         "domains.coloured_grid.ColouredGridPicture.rgb domains.surveillance.SurveillancePicture "
@@ -89,6 +98,16 @@ EXEMPT = {
     ),
 }  # fmt: skip
 """Why a public name has no recipe."""
+
+
+class BraxForm:
+    """What a Brax environment has."""
+
+    sys, observation_size, action_size = {"gravity": 9.8}, 1, 1
+
+    def reset(self, key: Any) -> Any: ...
+
+    def step(self, state: Any, action: Any) -> Any: ...
 
 
 def public_names() -> Iterator[str]:
@@ -179,6 +198,13 @@ class World:
         with self.repository() as stored:
             agent = pm.ContinualTransfer(stored, episodes=3, recluster_every=2, rng=0, **CHEAP)
             self.continual = agent.run([self.mdp, self.other])
+        served = self.repository()
+        service.make_task(served, "site", sources=["a", "b"], bounds=(0.0, 1.0), seed=0)
+        self.serving = service.started(served)  # on a thread of this process, until it ends
+        self.client = Client(self.serving.__enter__(), patience=0.0)
+        self.client.ask("site")
+        served.add(self.mdp)
+        self.digest = served.policy_records()[0].digest
         self.made: pm.Repository | None = None
         self.damaged: list[Any] = []
 
@@ -542,6 +568,7 @@ def _of_tasks() -> Iterator[tuple[str, Recipe]]:
             weight=0.5,
         ),
     )
+    yield "tasks.BraxEnv", Recipe(tasks.BraxEnv, lambda: {"env": BraxForm()}, weight=0.5)
     yield "tasks.JaxEnv.reset", Recipe(lambda **how: tasks.JaxEnv(world().pole).reset(**how), lambda: {"seed": 0})
 
 
@@ -1067,11 +1094,81 @@ def _of_continual() -> Iterator[tuple[str, Recipe]]:
     yield "continual.Progress.close", Recipe(lambda: Progress(3).close(), weight=0.05)
 
 
+def _of_service() -> Iterator[tuple[str, Recipe]]:
+    def on(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda **arguments: function(**{"repository": world().stored} | arguments)
+
+    def calling(method: str) -> Callable[..., Any]:
+        return lambda **arguments: getattr(world().client, method)(**arguments)
+
+    def site(**settings: Any) -> dict[str, Any]:
+        return {"name": f"site {next(NUMBERS)}", "sources": ["a", "b"], "bounds": [0.0, 1.0], "seed": 0} | settings
+
+    def a_site() -> str:
+        name: str = site()["name"]
+        service.make_task(world().stored, **site(name=name))
+        return name
+
+    def a_token() -> str:
+        name = f"token {next(NUMBERS)}"
+        service.add_token(world().stored, name, "read")
+        return name
+
+    def an_episode() -> dict[str, Any]:
+        return {"task": "site", "episode": world().client.ask("site").number}
+
+    def a_served_site() -> dict[str, Any]:
+        made: dict[str, Any] = world().client.make_task(**site())
+        return {"name": made["name"]}
+
+    def started(**arguments: Any) -> str:
+        with service.started(world().stored, **arguments) as url:
+            return url
+
+    def inside(**arguments: Any) -> None:
+        with world().client.episode(**arguments) as episode:
+            episode.value = 0.5
+
+    settings = {"clip": True, "lease": 5.0, "expired_return": 0.0, "most_open": 10, "learner": "l", "episodes": 5}
+    yield "service.make_task", Recipe(on(service.make_task), lambda: site(selector="tsallis-inf", **settings))
+    yield "service.remove_task", Recipe(on(service.remove_task), lambda: {"name": a_site()}, weight=0.3)
+    yield (
+        "service.add_token",
+        Recipe(on(service.add_token), lambda: {"name": f"token {next(NUMBERS)}", "role": "read"}, weight=0.5),
+    )
+    yield "service.revoke_token", Recipe(on(service.revoke_token), lambda: {"name": a_token()}, weight=0.3)
+    yield "service.list_tokens", Recipe(service.list_tokens, lambda: {"repository": world().stored}, weight=0.2)
+    yield "service.started", Recipe(started, lambda: {"port": 0, "rate": 100.0}, weight=0.1)
+    yield (
+        "client.Client",
+        Recipe(
+            lambda **arguments: Client(**arguments).close(),
+            lambda: {"url": "http://localhost:1", "token": "t", "timeout": 1.0, "patience": 0.0},
+        ),
+    )
+    asked = {"task": "site"}
+    yield "client.Client.ask", Recipe(calling("ask"), lambda: asked | {"lease": 5.0})
+    yield "client.Client.ask_many", Recipe(calling("ask_many"), lambda: asked | {"count": 2, "lease": 5.0})
+    yield "client.Client.tell", Recipe(calling("tell"), lambda: an_episode() | {"value": 0.5})
+    yield (
+        "client.Client.tell_many",
+        Recipe(calling("tell_many"), lambda: asked | {"returns": {an_episode()["episode"]: 0.5}}),
+    )
+    yield "client.Client.cancel", Recipe(calling("cancel"), an_episode)
+    yield "client.Client.episode", Recipe(inside, lambda: asked | {"lease": 5.0})
+    yield "client.Client.state", Recipe(calling("state"), lambda: dict(asked), weight=0.3)
+    yield "client.Client.make_task", Recipe(calling("make_task"), site)
+    yield "client.Client.remove_task", Recipe(calling("remove_task"), a_served_site, weight=0.3)
+    yield "client.Client.policy", Recipe(calling("policy"), lambda: {"digest": world().digest}, weight=0.3)
+    yield "client.Client.tasks", Recipe(calling("tasks"), weight=0.1)
+    yield "client.Client.close", Recipe(lambda: Client("http://localhost:1").close(), weight=0.05)
+
+
 @cache
 def recipes() -> dict[str, Recipe]:
     """All recipes by the public name; "name, variant" is another one for the same name."""
     groups = (
         _of_selectors, _of_clustering, _of_tasks, _of_values, _of_estimation, _of_reuse, _of_policies, _of_testing,
-        _of_domains, _of_repository, _of_continual,
+        _of_domains, _of_repository, _of_continual, _of_service,
     )  # fmt: skip
     return {name: recipe for group in groups for name, recipe in group()}

@@ -57,7 +57,7 @@ class Walker:
         if not self.directed:
             assert (state.far_value[0] == fresh.far_value[0]).all()
         for row in state.rows[: state.counts[0]]:
-            members = state.cells[row, : state.size[row]]
+            members = kernels.members_of(state, row)
             same = fresh.label[members[0]]
             assert state.radius[row] == fresh.radius[same]
             if self.directed:
@@ -73,10 +73,14 @@ class Walker:
         assert state.size[active].sum() == n_tasks
         assert (state.size[active] > 0).all()
         for i in range(n_tasks):
-            assert state.cells[state.label[i], state.slot[i]] == i
+            assert kernels.members_of(state, state.label[i])[state.slot[i]] == i
             assert state.slot[i] < state.size[state.label[i]]
+        spans = sorted((state.first[row], state.first[row] + state.room[row]) for row in active)
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))  # no row reaches into another
+        assert spans[-1][1] <= state.counts[1] <= len(state.pool)
+        assert (state.size[active] <= state.room[active]).all()
         for row in active:
-            members = state.cells[row, : state.size[row]]
+            members = kernels.members_of(state, row)
             for j in range(self.distance.shape[1]) if self.directed else members:
                 at = row if self.directed else 0
                 witness = state.far_member[at, j]

@@ -570,6 +570,17 @@ def test_cells_of_the_restarts_are_recombined_where_tasks_are_many(monkeypatch):
     assert all(kept.n_clusters == 4 for kept in found)
 
 
+def test_cells_that_vanished_leave_no_gap_where_tasks_are_many(monkeypatch):
+    """A walk that may have any number of cells begins with many, of which most vanish."""
+    monkeypatch.setattr(walking, "SMALL", 50)
+    asked = {"episodes": 100, "span": 1.0, "directed": True, "restarts": 5, "iterations": 20_000}
+    for seed in range(5):
+        found = search_clusterings(_in_groups(seed), rng=seed, **asked)
+        assert sorted(set(found.labels.tolist())) == list(range(found.n_clusters))
+        problem = Question(episodes=100, span=1.0, directed=True).about("test", _in_groups(seed))
+        assert found.cost == pytest.approx(problem.cost(found.labels))
+
+
 @pytest.mark.parametrize("most", [300, 20])
 def test_tasks_within_the_same_pairs_are_one_task_of_the_program(most):
     """With all groups the program is the whole one; with few of them its answer is still a clustering."""

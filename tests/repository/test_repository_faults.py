@@ -138,7 +138,7 @@ def test_a_server_killed_under_load_loses_nothing_acknowledged(
     """[8 times]: three writers notice nothing but a pause, and go on within ten seconds of the server's return."""
     stop, logs = tmp_path / "stop", [tmp_path / f"{writer}.log" for writer in range(3)]
     folder = tempfile.mkdtemp(prefix="pastmaster")  # pytest closes its own folders to others
-    server, pauses = start(folder), []
+    server, pauses = start(folder, "-c", "wal_writer_delay=10s"), []  # nothing comes to the disk by itself
     try:
         Repository(server.url).close()
         writers = [faults.start(add_until, server.url, log, i, stop) for i, log in enumerate(logs)]

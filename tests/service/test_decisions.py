@@ -195,9 +195,9 @@ def test_a_file_that_is_written_anew_keeps_its_service(tmp_path):
     with engine(place) as served:
         assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
     with Repository(place) as repository:
-        add_token(repository.database, "one", "read")
+        add_token(repository, "one", "read")
         rebuild(repository.database)
-        assert [token.name for token in list_tokens(repository.database)] == ["one"]
+        assert [token.name for token in list_tokens(repository)] == ["one"]
     with engine(place) as served:
         plain.tell(plain.open[0], 0.5)
         served.call(Tell("site", 0, 0.5))

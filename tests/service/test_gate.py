@@ -41,7 +41,7 @@ def routes(call: Api) -> list[tuple[str, str]]:
 
 def test_every_way_in_needs_the_role_that_it_should(path):
     with Repository(path) as repository:
-        secrets = {role: add_token(repository.database, role, role) for role in ROLES}
+        secrets = {role: add_token(repository, role, role) for role in ROLES}
     with api(path) as call:
         found = {}
         for method, route in [*[("GET", "/openapi.json")], *routes_with(call, secrets["read"])]:
@@ -71,7 +71,7 @@ def routes_with(call: Api, secret: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("secret", ["", "pm_", "pm_" + "A" * 43, "x" * 10_000, "pm_\xff\xfe", "null"])
 def test_a_wrong_token_is_refused(path, secret):
     with Repository(path) as repository:
-        good = add_token(repository.database, "one", "admin")
+        good = add_token(repository, "one", "admin")
     with api(path) as call:
         for header in (f"Bearer {secret}", secret, f"Basic {good}", f"Bearer {good[:-1]}", f"Bearer {good}x"):
             status, answer = call("GET", "/v1/tasks", headers={"authorization": header})
@@ -82,28 +82,28 @@ def test_a_wrong_token_is_refused(path, secret):
 
 def test_a_revoked_token_is_refused_within_a_second_and_its_name_is_not_used_again(path):
     with Repository(path) as repository:
-        secret = add_token(repository.database, "one", "read")
-        add_token(repository.database, "two", "read")
+        secret = add_token(repository, "one", "read")
+        add_token(repository, "two", "read")
         with api(path) as call:
             clock = call.service.keys.clock = Clock()
             clock.now = 100.0
             assert call("GET", "/v1/tasks", headers=bearer(secret))[0] == 200
-            revoke_token(repository.database, "one")
+            revoke_token(repository, "one")
             clock.now += 1.0
             assert call("GET", "/v1/tasks", headers=bearer(secret))[0] == 401
         with pytest.raises(InvalidInputError, match="name is one, must be one that no token has or had"):
-            add_token(repository.database, "one", "read")
+            add_token(repository, "one", "read")
         with pytest.raises(InvalidInputError, match="revoke_token: name is none, must be that of a token"):
-            revoke_token(repository.database, "none")
-        assert [(one.name, one.revoked) for one in list_tokens(repository.database)] == [("one", True), ("two", False)]
-        revoke_token(repository.database, "two")
+            revoke_token(repository, "none")
+        assert [(one.name, one.revoked) for one in list_tokens(repository)] == [("one", True), ("two", False)]
+        revoke_token(repository, "two")
         with api(path) as call:  # where all are revoked, nobody is let in: it is not as if there were none
             assert call("GET", "/v1/tasks")[0] == 401
 
 
 def test_a_token_is_stored_as_its_hash_alone(path):
     with Repository(path) as repository:
-        secret = add_token(repository.database, "one", "decide")
+        secret = add_token(repository, "one", "decide")
         (row,) = repository.database.read(lambda c: c.execute(tokens.select()).all())
     assert len(secret) > 40
     assert len(row.digest) == 32

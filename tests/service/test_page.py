@@ -100,7 +100,7 @@ def test_the_page_fits_a_phone_in_both_schemes(repository, opened, scheme, tmp_p
 
 
 def test_the_page_asks_for_a_token_and_comes_back_after_a_restart(repository, opened):
-    secret = add_token(repository.database, "screen", "read")
+    secret = add_token(repository, "screen", "read")
     with started(repository) as url:
         page = opened(url, allowed=("401", "ERR_", "Failed to load"))
         page.locator("#token").wait_for(state="visible")

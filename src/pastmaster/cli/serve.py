@@ -76,7 +76,7 @@ def add(place: str, name: str, role: str) -> None:
     from pastmaster import service
 
     with options.opened(place) as repository:
-        printing.say(service.add_token(repository.database, name, role))
+        printing.say(service.add_token(repository, name, role))
 
 
 @token.command("list")
@@ -87,7 +87,7 @@ def list_(place: str, as_json: bool) -> None:
     from pastmaster import service
 
     with options.opened(place) as repository:
-        found = service.list_tokens(repository.database)
+        found = service.list_tokens(repository)
     if as_json:
         printing.print_json([{"name": one.name, "role": one.role, "revoked": one.revoked} for one in found])
     else:
@@ -103,5 +103,5 @@ def revoke(place: str, name: str) -> None:
     from pastmaster import service
 
     with options.opened(place) as repository:
-        service.revoke_token(repository.database, name)
+        service.revoke_token(repository, name)
     printing.say(f"revoked: {name}")

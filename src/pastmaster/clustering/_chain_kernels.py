@@ -77,7 +77,7 @@ def propose(state, theta, log_factorial, rng):
         return source, target, 0, 0.0
     for place in range(k):
         pick = place + int(rng.random() * (n_source - place))
-        bring_forward(state, source, state.cells[source, pick], place)
+        bring_forward(state, source, state.pool[state.first[source] + pick], place)
     n_target = 0 if target < 0 else state.size[target]
     return source, target, k, log_ratio(c, n_source, n_target, k, theta, log_factorial)
 

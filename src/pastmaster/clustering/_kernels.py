@@ -1,12 +1,16 @@
 """Compiled loops over partitions: a partition that knows its radii, and what a move does to them.
 
-A ``State`` holds one partition of the N tasks into cells, each cell a row of ``cells``:
+A ``State`` holds one partition of the N tasks into cells, each cell a row of members in ``pool``:
 
     label[i]      the row of task i's cell               slot[i]     i's place in that row
-    cells[r, :]   the members of cell r, first size[r]   rows        active rows first, then free ones
-    where[r]      the place of row r in ``rows``         radius[r]   min over centres of the largest distance
+    first[r]      where row r begins in ``pool``         size[r]     its members; room[r]: how many it has room for
+    rows          active rows first, then free ones      where[r]    the place of row r in ``rows``
+    radius[r]     min over centres, largest distance     spread[r]   what the cell adds to the cost, times N
     far_value, far_member   what keeps moves cheap (below)
-    counts[0]     the number of cells, c                 spread[r]   what the cell adds to the cost, times N
+    counts        the number of cells, c; where the free end of ``pool`` begins
+
+A row that grows beyond its room moves to the free end, with twice the room. Where that is too short, all are moved
+together first: 4 N places are always enough.
 
 Symmetric distances: the centres are the members; far_value[0, i] is member i's largest distance to its cell
 (its eccentricity), far_member[0, i] a task at that distance. Directed distances: the centres are all M columns;
@@ -30,7 +34,9 @@ class State(NamedTuple):
 
     label: Any
     slot: Any
-    cells: Any
+    pool: Any
+    first: Any
+    room: Any
     size: Any
     rows: Any
     where: Any
@@ -48,6 +54,7 @@ class Move(NamedTuple):
     left_member: Any
     joined_value: Any
     joined_member: Any
+    open: Any  # columns whose maximum is taken again
     result: Any  # radius and spread of the cell left, radius and spread of the cell joined
 
 
@@ -58,8 +65,8 @@ def new_state(n_tasks: int, n_columns: int, directed: bool) -> State:
     integers = (np.empty(n_tasks, np.int32) for _ in range(5))
     label, slot, size, order, where = integers
     return State(
-        label, slot, np.empty((n_tasks, n_tasks), np.int32), size, order, where,
-        np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(1, np.int64),
+        label, slot, np.empty(4 * n_tasks, np.int32), np.empty(n_tasks, np.int64), np.empty(n_tasks, np.int64), size,
+        order, where, np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(2, np.int64),
         np.empty((rows, columns)), np.empty((rows, columns), np.int32),
     )  # fmt: skip
 
@@ -67,7 +74,8 @@ def new_state(n_tasks: int, n_columns: int, directed: bool) -> State:
 def new_move(n_tasks: int, n_columns: int) -> Move:
     """Room to work out a move."""
     width = max(n_tasks, n_columns)
-    return Move(np.empty(width), np.empty(width, np.int32), np.empty(width), np.empty(width, np.int32), np.empty(4))
+    values, members = (np.empty((2, width), kind) for kind in (np.float64, np.int32))
+    return Move(values[0], members[0], values[1], members[1], np.empty(width, np.int32), np.empty(4))
 
 
 @kernel
@@ -83,35 +91,86 @@ def fill(state, labels, distance, directed, kind):
     n_tasks = len(labels)
     for r in range(n_tasks):
         state.size[r], state.rows[r], state.where[r], state.radius[r], state.spread[r] = 0, r, r, 0.0, 0.0
+        state.room[r] = 0
     c = 0
     for i in range(n_tasks):
+        state.room[labels[i]] += 1
+        c = max(c, labels[i] + 1)
+    place = 0
+    for r in range(n_tasks):
+        state.first[r] = place
+        place += state.room[r]
+    for i in range(n_tasks):
         r = labels[i]
-        state.label[i], state.slot[i], state.cells[r, state.size[r]] = r, state.size[r], i
+        state.label[i], state.slot[i], state.pool[state.first[r] + state.size[r]] = r, state.size[r], i
         state.size[r] += 1
-        c = max(c, r + 1)
-    state.counts[0] = c
+    state.counts[0], state.counts[1] = c, n_tasks
     for r in range(c):
         measure(state, r, distance, directed, kind)
+
+
+@inlined
+def members_of(state, r):
+    """The members of cell r."""
+    return state.pool[state.first[r] : state.first[r] + state.size[r]]
+
+
+@kernel
+def make_room(state, r, needed):
+    """Let row r have room for so many members."""
+    if needed <= state.room[r]:
+        return
+    if state.counts[1] + 2 * needed > len(state.pool):
+        old = np.empty(len(state.pool), state.pool.dtype)
+        overwrite(old, state.pool)
+        place = 0
+        for at in range(len(state.rows)):
+            row = state.rows[at]
+            for member in range(state.size[row]):
+                state.pool[place + member] = old[state.first[row] + member]
+            state.first[row], state.room[row] = place, state.size[row]
+            place += state.size[row]
+        state.counts[1] = place
+    place = state.counts[1]
+    for member in range(state.size[r]):
+        state.pool[place + member] = state.pool[state.first[r] + member]
+    state.first[r], state.room[r] = place, 2 * needed
+    state.counts[1] = place + 2 * needed
 
 
 @kernel
 def measure(state, r, distance, directed, kind):
     """Work out the far values, radius and spread of cell ``r`` from its members."""
-    members = state.cells[r, : state.size[r]]
+    members = members_of(state, r)
     smallest, total = np.inf, 0.0
-    for place in range(distance.shape[1] if directed else len(members)):
-        j = place if directed else members[place]
-        farthest, member = -1.0, -1
+    if directed:
+        value, member = state.far_value[r], state.far_member[r]
+        for j in range(distance.shape[1]):
+            value[j], member[j] = -1.0, -1
         for i in members:
-            gap = distance[i, j] if directed else distance[j, i]
-            if gap > farthest:
-                farthest, member = gap, i
-        at = r if directed else 0
-        state.far_value[at, j], state.far_member[at, j] = farthest, member
-        smallest = min(smallest, farthest)
-        total += farthest
+            take_in(value, member, distance[i], i)
+        for j in range(distance.shape[1]):
+            smallest = min(smallest, value[j])
+            total += value[j]
+    else:
+        for j in members:
+            farthest, witness = -1.0, -1
+            for i in members:
+                if distance[j, i] > farthest:
+                    farthest, witness = distance[j, i], i
+            state.far_value[0, j], state.far_member[0, j] = farthest, witness
+            smallest = min(smallest, farthest)
+            total += farthest
     state.radius[r] = smallest
     state.spread[r] = spread_of(smallest, total, len(members), kind)
+
+
+@inlined
+def take_in(value, member, row, i):
+    """Raise column maxima to a task's row of distances: rows lie together in memory, columns do not."""
+    for j in range(len(row)):
+        if row[j] > value[j]:
+            value[j], member[j] = row[j], i
 
 
 @inlined
@@ -134,8 +193,9 @@ def cost_of(state, size_cost, kind):
 @inlined
 def bring_forward(state, r, i, place):
     """Swap member ``i`` to ``place`` in its row."""
-    other, slot = state.cells[r, place], state.slot[i]
-    state.cells[r, place], state.cells[r, slot] = i, other
+    first, slot = state.first[r], state.slot[i]
+    other = state.pool[first + place]
+    state.pool[first + place], state.pool[first + slot] = i, other
     state.slot[i], state.slot[other] = place, slot
 
 
@@ -174,7 +234,7 @@ def summarise(values, n_members, kind, result):
 def leave(state, move, source, k, distance):
     """Eccentricities of the members that stay when the first k of ``source`` go."""
     size = state.size[source]
-    members = state.cells[source, :size]
+    members = members_of(state, source)
     for place in range(k, size):
         i = members[place]
         value, member = state.far_value[0, i], state.far_member[0, i]
@@ -192,24 +252,25 @@ def leave(state, move, source, k, distance):
 def join(state, move, source, target, k, distance):
     """Eccentricities in ``target`` with the first k members of ``source``: the old members first, then the new."""
     size = 0 if target < 0 else state.size[target]
+    joining, there = members_of(state, source)[:k], members_of(state, target)[:size]
     for place in range(size):
-        i = state.cells[target, place]
+        i = there[place]
         move.joined_value[place], move.joined_member[place] = state.far_value[0, i], state.far_member[0, i]
     for new in range(k):
-        s = state.cells[source, new]
+        s = joining[new]
         row = distance[s]
         value, member = 0.0, s
         for place in range(size):
-            i = state.cells[target, place]
+            i = there[place]
             gap = row[i]
             if gap > move.joined_value[place]:
                 move.joined_value[place], move.joined_member[place] = gap, s
             if gap > value:
                 value, member = gap, i
         for other in range(k):
-            gap = row[state.cells[source, other]]
+            gap = row[joining[other]]
             if gap > value:
-                value, member = gap, state.cells[source, other]
+                value, member = gap, joining[other]
         move.joined_value[size + new], move.joined_member[size + new] = value, member
 
 
@@ -217,16 +278,21 @@ def join(state, move, source, target, k, distance):
 def leave_directed(state, move, source, k, distance):
     """Column maxima of ``source`` without its first k members."""
     size = state.size[source]
-    members = state.cells[source, :size]
+    members = members_of(state, source)
+    value, member, n_open = move.left_value, move.left_member, 0
     for j in range(distance.shape[1]):
-        value, member = state.far_value[source, j], state.far_member[source, j]
-        if state.slot[member] < k:
-            value, member = -1.0, -1
-            for place in range(k, size):
-                gap = distance[members[place], j]
-                if gap > value:
-                    value, member = gap, members[place]
-        move.left_value[j], move.left_member[j] = value, member
+        value[j], member[j] = state.far_value[source, j], state.far_member[source, j]
+        if state.slot[member[j]] < k:  # the witness goes
+            value[j], member[j], move.open[n_open] = -1.0, -1, j
+            n_open += 1
+    if n_open > 0:
+        for place in range(k, size):
+            i = members[place]
+            row = distance[i]
+            for at in range(n_open):
+                j = move.open[at]
+                if row[j] > value[j]:
+                    value[j], member[j] = row[j], i
 
 
 @kernel
@@ -236,10 +302,8 @@ def join_directed(state, move, source, target, k, distance):
         move.joined_value[j] = -1.0 if target < 0 else state.far_value[target, j]
         move.joined_member[j] = -1 if target < 0 else state.far_member[target, j]
     for new in range(k):
-        s = state.cells[source, new]
-        for j in range(distance.shape[1]):
-            if distance[s, j] > move.joined_value[j]:
-                move.joined_value[j], move.joined_member[j] = distance[s, j], s
+        s = state.pool[state.first[source] + new]
+        take_in(move.joined_value, move.joined_member, distance[s], s)
 
 
 @kernel
@@ -250,12 +314,14 @@ def make_move(state, move, source, target, k, directed):
         state.counts[0] += 1
         state.size[target] = 0
     size, n_left = state.size[target], state.size[source] - k
+    make_room(state, target, size + k)
+    here, there = state.first[source], state.first[target]
     for new in range(k):
-        s = state.cells[source, new]
-        state.label[s], state.slot[s], state.cells[target, size + new] = target, size + new, s
+        s = state.pool[here + new]
+        state.label[s], state.slot[s], state.pool[there + size + new] = target, size + new, s
     for place in range(n_left):
-        i = state.cells[source, place + k]
-        state.cells[source, place], state.slot[i] = i, place
+        i = state.pool[here + place + k]
+        state.pool[here + place], state.slot[i] = i, place
     state.size[target], state.size[source] = size + k, n_left
     if directed:
         overwrite(state.far_value[source], move.left_value)
@@ -264,10 +330,10 @@ def make_move(state, move, source, target, k, directed):
         overwrite(state.far_member[target], move.joined_member)
     else:
         for place in range(n_left):
-            i = state.cells[source, place]
+            i = state.pool[here + place]
             state.far_value[0, i], state.far_member[0, i] = move.left_value[place], move.left_member[place]
         for place in range(size + k):
-            i = state.cells[target, place]
+            i = state.pool[there + place]
             state.far_value[0, i], state.far_member[0, i] = move.joined_value[place], move.joined_member[place]
     state.radius[source], state.spread[source] = move.result[0], move.result[1]
     state.radius[target], state.spread[target] = move.result[2], move.result[3]

@@ -23,6 +23,7 @@ from pastmaster.shield import Shield
 
 TRACE = 100  # points kept of a restart's best cost
 SLICE = 20_000  # steps between looks at the clock
+WORK = 2 * 10**9  # distances that are read at most between two looks, where tasks are many
 GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 PROGRAM = 5.0  # seconds for an integer program that recombines cells
 SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined exactly
@@ -162,7 +163,7 @@ class Search:
         except KeyboardInterrupt:
             self.stop.set()
             walker = walker or _Walker(self, self._allowed(np.zeros(self.problem.n_tasks, np.int32), rng), rng)
-            return Walk(walker.best.copy(), walker.best_cost, walker.trace, False)
+            return Walk(walker.labels, walker.best_cost, walker.trace, False)
 
     def walks(
         self, items: list[Restart], folder: Path | None, n_jobs: int, backend: str | None, progress: bool
@@ -203,7 +204,7 @@ class Search:
             between = 0.5 * (mean_cost[1:] + mean_cost[:-1])
             weights[1:] = np.cumsum(np.diff(self.ladder) * between)
         walker.walk(rung, self.iterations - burn_in, self.ladder, weights, self.chances)
-        labels, cost = walker.best.copy(), walker.best_cost
+        labels, cost = walker.labels, walker.best_cost
         if not self.plain and not self.over and self.problem.n_tasks <= SMALL:
             labels, cost = self.problem.descended(labels, self.deadline)
             walker.trace[-1] = min(walker.trace[-1], cost)
@@ -236,6 +237,11 @@ class _Walker:
         self.done = 0
 
     @property
+    def labels(self) -> IntArray:
+        """The best it has met; the chain leaves gaps where cells vanished."""
+        return self.search.problem.labels("search_clusterings", self.best)
+
+    @property
     def cost(self) -> float:
         """The cost of where it is."""
         return float(kernels.cost_of(self.state, self.search.problem.size_cost, self.search.problem.kind))
@@ -247,7 +253,7 @@ class _Walker:
         search, problem, record = self.search, self.search.problem, np.zeros((4, len(ladder)))
         while steps > 0 and not search.over:
             try:
-                now = min(steps, SLICE)
+                now = min(steps, SLICE if problem.n_tasks <= SMALL else max(1, WORK // problem.distance.size))
                 with Shield():
                     rung, self.best_cost = chain_kernels.walk(
                         self.state, self.move, problem.distance, problem.directed, problem.kind, problem.size_cost,

@@ -51,7 +51,7 @@ class Database:
                 self.revision = schema.REVISION
             self._former = self._calmly(version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
-                self.backend.forget_log()
+                self.backend.keep_log(False)
         except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             sentence = self.translated(error)
@@ -86,6 +86,12 @@ class Database:
     def close(self) -> None:
         """Close the connections."""
         self.backend.close()
+
+    def keep_log(self, wanted: bool) -> None:
+        """Keep a write-ahead log or not: a file that is served has one. Where that cannot be changed, it stays."""
+        if isinstance(self.backend, File):
+            with suppress(sqlite3.Error, sa.exc.DBAPIError, PastmasterError):
+                self.backend.keep_log(wanted)
 
     @contextmanager
     def snapshot(self) -> Iterator[Database]:

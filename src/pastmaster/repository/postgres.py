@@ -112,22 +112,30 @@ class Server:
             shield.run(self._take_turn, connection, turn)
 
     def _take_turn(self, connection: sa.Connection, turn: int) -> None:
-        """Be the only writer, as in SQLite, and have commits on the disk before they are acknowledged."""
+        """Be the only writer, as in SQLite. The commit does not wait for the disk: ``commit`` does."""
         settings = (
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
             f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
-            "synchronous_commit = on",
+            "synchronous_commit = off",
         )
         statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({turn})"]
         connection.exec_driver_sql("; ".join(statements))  # in one go: others may wait for what this transaction holds
 
     def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
-        """Commit: what was written is on the disk when this returns."""
+        """Commit: what was written is on the disk when this returns.
+
+        Others that wait for what the transaction locked go on at once, before the disk has it. Nobody is told anything
+        that rests on it before: the server writes its log in order, so a later commit that waits for the disk, as this
+        one's second does, waits for all before it.
+        """
         transaction = connection.get_transaction()
         assert transaction is not None
         self._expect(connection)
         try:
             transaction.commit()
+            if writes:
+                with connection.begin():
+                    connection.exec_driver_sql(TO_DISK)
         finally:
             self._answered(connection)
 
@@ -183,6 +191,10 @@ class Server:
         if "No space left" in reason:
             return RepositoryError(f"the disk of {self.place} is full, nothing was changed: make room and try again")
         return None
+
+
+TO_DISK = "SET LOCAL synchronous_commit = on; SELECT pg_logical_emit_message(true, 'pastmaster', '')"
+"""A transaction that leaves nothing but an entry in the server's log, and waits until that is on the disk."""
 
 
 def _has_receipts(connection: sa.Connection) -> bool:

@@ -1,9 +1,10 @@
 """A repository in a SQLite file.
 
 All that was committed is in the one file: SQLite keeps a rollback journal, which holds the former state of what a
-transaction is changing and is deleted when the transaction ends. (A write-ahead log is faster, but then the latest
-changes are in a second file, which is lost when the first is copied or restored alone, and readers need to write a
-third. Files of earlier versions have one; it is turned off when they are opened.)
+transaction is changing and is deleted when the transaction ends. With a write-ahead log the latest changes are in a
+second file, which is lost when the first is copied or restored alone, and readers need to write a third. But it brings
+a commit to the disk at once, where a journal takes five or six times as long, so a file has one while it is served
+(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened.
 
 SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C ends it.
 """
@@ -76,6 +77,7 @@ class File:
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
         self.identity = _identity(self.path)
         self._state: State | None = None
+        self._logs = False  # whether it is to have a write-ahead log
         self._mode = WRITE if self.identity else MAKE
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
@@ -236,6 +238,8 @@ class File:
             handle.execute("PRAGMA foreign_keys=ON")
             handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
             handle.execute("PRAGMA cache_spill=OFF")  # nothing is written, or locked for it, before the commit
+            if self._logs:
+                _set_log(handle, True)
         except BaseException:
             handle.close()
             raise
@@ -270,17 +274,12 @@ class File:
         self.release()
         self.identity, self._state = _identity(self.path), None
 
-    def forget_log(self) -> None:
-        """Turn off the write-ahead log that a file of an earlier version has, unless somebody uses it now."""
+    def keep_log(self, wanted: bool) -> None:
+        """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
+        self._logs = wanted
+        self.release()
         with self._idle_connection() as (_, connection):
-            cursor = _handle(connection).cursor()
-            if cursor.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                try:
-                    cursor.execute("PRAGMA journal_mode=DELETE")
-                except sqlite3.OperationalError as error:
-                    if not any(sign in str(error) for sign in ("locked", "readonly")):
-                        raise
-            cursor.close()
+            _set_log(_handle(connection), wanted)
 
     def explained(self, reason: str) -> RepositoryError | None:
         """SQLite's error in one sentence, None if there is none for it."""
@@ -342,6 +341,19 @@ def _handle(connection: sa.Connection) -> Handle:
     return handle
 
 
+def _set_log(handle: Handle, wanted: bool) -> None:
+    """Turn the write-ahead log on or off; it stays as it is where somebody else uses the file."""
+    cursor = handle.cursor()
+    try:
+        if (cursor.execute("PRAGMA journal_mode").fetchone()[0] == "wal") != wanted:
+            cursor.execute(f"PRAGMA journal_mode={'wal' if wanted else 'delete'}")
+    except sqlite3.OperationalError as error:
+        if not any(sign in str(error) for sign in ("locked", "readonly")):
+            raise
+    finally:
+        cursor.close()
+
+
 def _identity(path: Path) -> Identity | None:
     """Device and inode; None where there is no file."""
     try:
@@ -385,8 +397,8 @@ def _check_path(url: sa.URL, create: bool) -> None:
 def _reading_mode(path: Path) -> str | None:
     """How a file that may only be read is opened; None for others.
 
-    One with a write-ahead log, which only earlier versions leave, is read as if nobody wrote to it. That leaves nothing
-    beside it, and whether somebody did is looked at before and after each reading.
+    One with a write-ahead log, which a service leaves that was killed, is read as if nobody wrote to it. That leaves
+    nothing beside it, and whether somebody did is looked at before and after each reading.
     """
     try:
         locked = not path.stat().st_mode & 0o222

@@ -64,6 +64,7 @@ class Engine:
         committed: Callable[[int, float], None] = lambda count, seconds: None,
     ) -> None:
         prepare(database)
+        database.keep_log(True)
         self.database = database
         self.expired = 0
         self.failure: str | None = None  # of the last transaction
@@ -92,10 +93,12 @@ class Engine:
 
     def close(self) -> None:
         """Do what has come in, then end."""
-        if not self._closed:
-            self._closed = True
+        first, self._closed = not self._closed, True
+        if first:
             self._queue.put(None)
         self._thread.join()
+        if first:
+            self.database.keep_log(False)
 
     @property
     def healthy(self) -> bool:

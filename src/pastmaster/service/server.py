@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pastmaster.checks import called_as, text, whole, within
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import Repository
 from pastmaster.service.logs import start_log
 from pastmaster.service.metrics import needed
+from pastmaster.service.tasks import opened
 from pastmaster.service.tokens import list_tokens
 
 BACKLOG = 2048
@@ -44,7 +46,10 @@ def serve(
     certificate, key : Path, optional
         PEM files, to serve HTTPS.
     """
-    tokens = [token for token in list_tokens(repository.database) if not token.revoked]
+    with called_as("serve"):
+        tokens = [token for token in list_tokens(repository) if not token.revoked]
+        host, rate = text("serve", "host", host), within("serve", "rate", rate, 0.001, 1e12)
+        port = whole("serve", "port", port, at_least=0, at_most=65535)
     if not tokens and not is_loopback(host):
         raise InvalidInputError(
             f"serve: host is {host}, must be 127.0.0.1 while there are no tokens: `pastmaster token add` makes one"
@@ -76,6 +81,10 @@ def started(repository: Repository, *, port: int = 0, rate: float = 1e9) -> Iter
     >>> state["told"], state["arms"][state["best"]["arm"]]["name"]
     (20, 'blue')
     """
+    with called_as("started"):
+        opened(repository)
+        rate = within("started", "rate", rate, 0.001, 1e12)
+        port = whole("started", "port", port, at_least=0, at_most=65535)
     with _server(repository, "127.0.0.1", port, rate, False) as (server, listening, url):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

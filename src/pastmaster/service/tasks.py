@@ -11,12 +11,14 @@ import sqlalchemy as sa
 from pastmaster.checks import called_as, flag, is_whole, listed, text, whole, within
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import Repository
+from pastmaster.repository.database import Database
 from pastmaster.repository.names import distinct_names
 from pastmaster.reuse import RECOMMENDED
 from pastmaster.reuse.selector import Selector
 from pastmaster.service import store
 from pastmaster.service.decider import SERVED
 from pastmaster.service.operations import Refused
+from pastmaster.service.schema import prepare
 from pastmaster.tables import shown
 from pastmaster.texts import printable
 from pastmaster.values.bounds import checked_bounds
@@ -74,7 +76,7 @@ def make_task(
         Of the selector's random numbers.
     """
     with called_as(CALLER):
-        name = checked_name(name, "name")
+        database, name = opened(repository), checked_name(name, "name")
         arms, ids = _arms(repository, sources)
         arms.append({"name": checked_name(learner, "learner"), "policy": None})
         settings = {
@@ -101,11 +103,13 @@ def make_task(
             raise Refused(409, "too_many_tasks", f"{CALLER}: there are {len(there)} tasks, must be fewer: remove some")
         store.make_task(connection, name, settings, made)
 
-    repository.database.write(work)
+    database.write(work)
 
 
 def remove_task(repository: Repository, name: str) -> None:
     """Remove a task with all its episodes."""
+    with called_as("remove_task"):
+        database, name = opened(repository), checked_name(name, "name")
 
     def work(connection: sa.Connection) -> None:
         row = store.task_rows(connection, [name], locked=True).get(name)
@@ -113,7 +117,15 @@ def remove_task(repository: Repository, name: str) -> None:
             raise Refused(404, "no_task", f"remove_task: there is no task {name}")
         store.remove_task(connection, row["id"])
 
-    repository.database.write(work)
+    database.write(work)
+
+
+def opened(repository: Any) -> Database:
+    """The database of a repository, with the tables of the service."""
+    if not isinstance(repository, Repository):
+        raise InvalidInputError(f"{CALLER}: repository is {shown(repository)}, must be a Repository")
+    prepare(repository.database)
+    return repository.database
 
 
 def checked_name(name: Any, argument: str) -> str:
@@ -158,8 +170,9 @@ def _selector(
     repository: Repository, ids: list[int] | None, n_sources: int, name: str | None, episodes: int | None,
     bounds: Sequence[float] | None, clip: bool, seed: int | None,
 ) -> Selector:  # fmt: skip
-    chosen = name or ("informed" if ids and len(repository) else str(RECOMMENDED["selector"]))
-    if chosen not in SERVED:
+    usual = "informed" if ids and len(repository) else str(RECOMMENDED["selector"])
+    chosen = usual if name is None else name
+    if not isinstance(chosen, str) or chosen not in SERVED:
         raise InvalidInputError(f"{CALLER}: selector is {shown(name)}, must be one of {', '.join(SERVED)}")
     kind: Callable[..., Selector] = SERVED[chosen]
     known = {}

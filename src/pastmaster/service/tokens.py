@@ -16,9 +16,10 @@ import sqlalchemy as sa
 
 from pastmaster.checks import called_as, chosen
 from pastmaster.errors import InvalidInputError
+from pastmaster.repository import Repository
 from pastmaster.repository.database import Database
-from pastmaster.service.schema import prepare, tokens
-from pastmaster.service.tasks import checked_name
+from pastmaster.service.schema import tokens
+from pastmaster.service.tasks import checked_name, opened
 
 ROLES = ("read", "decide", "admin")
 """What a token allows, each with all before it."""
@@ -35,11 +36,21 @@ class Token:
     revoked: bool
 
 
-def add_token(database: Database, name: str, role: str) -> str:
-    """Make a token; what is returned is stored nowhere."""
+def add_token(repository: Repository, name: str, role: str) -> str:
+    """Make a token; what is returned is stored nowhere.
+
+    Parameters
+    ----------
+    repository : Repository
+        What it lets others use.
+    name : str
+        What it is called, to revoke it.
+    role : {"read", "decide", "admin"}
+        What it allows: to look, to ask and tell too, to make and remove tasks too.
+    """
     with called_as("add_token"):
+        database = opened(repository)
         name, role = checked_name(name, "name"), chosen("add_token", "role", role, ROLES)
-    prepare(database)
     secret = PREFIX + secrets.token_urlsafe(32)
 
     def work(connection: sa.Connection) -> None:
@@ -52,9 +63,10 @@ def add_token(database: Database, name: str, role: str) -> str:
     return secret
 
 
-def revoke_token(database: Database, name: str) -> None:
-    """Refuse a token from now on, in every process within a second."""
-    prepare(database)
+def revoke_token(repository: Repository, name: str) -> None:
+    """Refuse the token of this name from now on, in every process within a second."""
+    with called_as("revoke_token"):
+        database, name = opened(repository), checked_name(name, "name")
 
     def work(connection: sa.Connection) -> None:
         if not connection.execute(sa.update(tokens).where(tokens.c.name == name).values(revoked=True)).rowcount:
@@ -63,9 +75,10 @@ def revoke_token(database: Database, name: str) -> None:
     database.write(work)
 
 
-def list_tokens(database: Database) -> list[Token]:
+def list_tokens(repository: Repository) -> list[Token]:
     """All tokens, also those revoked."""
-    prepare(database)
+    with called_as("list_tokens"):
+        database = opened(repository)
     query = sa.select(tokens.c.name, tokens.c.role, tokens.c.revoked).order_by(tokens.c.name)
     return database.read(lambda c: [Token(name, role, bool(revoked)) for name, role, revoked in c.execute(query)])
 

@@ -43,7 +43,7 @@ class Dynamics:
                 f"{CALLER}: env is {shown(env)}, must be an object with the methods reset(key, params) and "
                 "step(key, state, action, params), or the id of one that is registered with Gymnasium"
             )
-        self.env, self.name = env, type(env).__name__
+        self.env, self.name = env, str(attribute(env, "called") or type(env).__name__)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dynamics) and self._key == other._key
@@ -97,6 +97,10 @@ class Dynamics:
             raise InvalidInputError(
                 f"{CALLER}: params has {shown(wrong[0])}, must be of {self.name}'s own: {one_line(', '.join(known))}"
             )
+        for name, value in some.items():  # a list for an array is one too, not a tree of numbers
+            usual = own[name] if isinstance(own, Mapping) else getattr(own, name)
+            if isinstance(value, list | tuple) and attribute(usual, "dtype") is not None:
+                some[name] = np.asarray(value)
         if isinstance(own, Mapping):
             return dict(own) | some
         return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
