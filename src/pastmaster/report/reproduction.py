@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from pastmaster.errors import DamagedError
 from pastmaster.experiments.charts import (
@@ -91,16 +92,28 @@ def _readings(found: Reproduction) -> Table:
     names = list(
         dict.fromkeys(key for table in found.readings.values() for key in table if key not in ("name", "words"))
     )
-    rows = [(name, *(one_line(str(table.get(name, "-")), 120) for table in found.readings.values())) for name in names]
+    rows = [(_words(name).replace("_", " "), *(_told(table.get(name)) for table in found.readings.values())) for name in names]
     return Table("How the paper is read", ("", *found.readings), rows)
+
+
+def _told(value: Any) -> str:
+    """A setting in words."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{key}: {each}" for key, each in value.items())
+    plain = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return one_line("-" if plain is None or plain == "" else str(plain), 120)
 
 
 def _facts(found: Reproduction) -> list[tuple[str, str]]:
     seeds = found.seeds
     in_a_row = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
     told = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    count, *by_reading = found.verdict.split("; ")
+    results = [("Result", "not judged" if found.mode == "quick" else count)]
+    if found.mode != "quick":
+        results += [(f"Read as {reading}", told) for reading, _, told in (part.partition(": ") for part in by_reading)]
     return [
-        ("Result", "not judged" if found.mode == "quick" else found.verdict),
+        *results,
         ("Run", found.mode),
         ("Draws", f"{len(seeds)} of {ENOUGH}, seeds {told}"),
         ("Machine", found.machine),
