@@ -1,7 +1,7 @@
 """docs/reproduction.md from a reproduction: the table of sentences with its small plots, the figures, our findings.
 
 pastmaster reproduce --seeds 20 --out twenty
-pastmaster reproduce why loose-ends loose-parts --seeds 5 --out why
+pastmaster reproduce why loose-ends loose-parts --seeds 3 --out why
 python -m benchmarks.reproduction twenty why
 """
 
@@ -97,6 +97,8 @@ def _verdict(one: Judged) -> str:
     """The verdict, where it holds, the figure, and the small plot beside it."""
     cases, held = one.judged(), one.held()
     which = f" ({', '.join(held[:6])}{', ..' if len(held) > 6 else ''})" if one.verdict == "in part" else ""
+    if one.verdict == "in part" and one.failed():
+        which += f", contrary at {', '.join(one.failed())}"
     name = f"{one.id}-{one.reading or 'any'}"
     drawn = plot(cases, name, lambda text: text.replace("<", "&lt;").replace(">", "&gt;"))
     path = IMAGES / "sentences" / f"{name}.svg"
@@ -108,13 +110,14 @@ def _verdict(one: Judged) -> str:
 
 def _figures(cases: Sequence[Case]) -> str:
     """The first figures, in words."""
-    told = []
+    told, alike = [], len({case.unit for case in cases}) == 1
     for case in cases[:3]:
         figure = case.figure
         interval = "" if figure.low is None else f" ({figure.low:.3g} .. {figure.high:.3g})"
-        told.append(f"{case.what} {case.name}: {figure.mean:.3g}{interval}".strip())
+        unit = "" if alike else f" {case.unit}"
+        told.append(f"{case.what} {case.name}: {figure.mean:.3g}{interval}{unit}".strip())
     more = [f"and {len(cases) - 3} more"] if len(cases) > 3 else []
-    return "; ".join([*told, *more]) + f" {cases[0].unit}"
+    return "; ".join([*told, *more]) + (f" {cases[0].unit}" if alike else "")
 
 
 def _write_tables(name: str, tables: Iterable[Columns], draws: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -150,7 +151,8 @@ class Served:
 
     def __init__(self, place: str | Path, port: int | None = None, *options: str) -> None:
         self.place, self.port, self.options = place, port or free_port(), options
-        self.url = f"http://127.0.0.1:{self.port}"
+        scheme = "https" if "--certificate" in options else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.log = b""
         self.start()
@@ -184,7 +186,8 @@ class Served:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
+            anyone = ssl._create_unverified_context()
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=anyone) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

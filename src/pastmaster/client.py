@@ -216,6 +216,12 @@ class Client:
                 problem = _refusal(status, _words(answer))
                 if status not in AGAIN:
                     raise problem
+            except ssl.SSLCertVerificationError as error:
+                raise ServiceError(
+                    f"Client: the certificate of {self.url} is not trusted: {error.verify_message}; the environment "
+                    "variable SSL_CERT_FILE names a PEM file of those that are",
+                    0, "certificate",
+                ) from None  # fmt: skip
             except (OSError, http.client.HTTPException) as error:
                 problem = ServiceError(f"Client: {self.url} does not answer: {error!r}", 0, "no_answer")
             if time.monotonic() + pause > deadline:

@@ -72,10 +72,17 @@ def correction_pictures(draws: Draws) -> Pictures:
 
 
 def selector_figures(draws: Draws, setting_name: str) -> dict[str, list[Pooled]]:
-    """By selector, what it earns an episode with each number of episodes, in percent of the optimum."""
+    """By selector, what it earns an episode with each number of episodes, in percent of the optimum.
+
+    That is the ratio of the means over draws, R. A draw's value is R plus what it earns beyond R times its own optimum,
+    as a share of the mean optimum: optima of single draws may be near 0, and are not divided by.
+    """
     assert draws.reading is not None
     found = [one[setting_name].arrays for one in runs.all_draws(draws, [BY_NAME[setting_name]])]
-    shares = np.stack([100 * one["selectors"].mean(axis=2) / one["optimum"].mean() for one in found])
+    earned = np.stack([one["selectors"].mean(axis=2) for one in found])
+    optimum = np.array([one["optimum"].mean() for one in found])
+    ratio = earned.mean(axis=0) / optimum.mean()
+    shares = 100 * (ratio + (earned - ratio * optimum[:, None, None]) / optimum.mean())
     return {
         name: [Pooled.of(shares[:, i, j].tolist(), f"{setting_name} {name} {j}") for j in range(len(runs.LENGTHS))]
         for i, name in enumerate(runs.SELECTORS)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pastmaster.experiments import coloured_grid, surveillance_runs as runs, windy_clusters, windy_incremental
-from pastmaster.experiments.pooled import NOT_JUDGED, Pooled, verdict_of_all
+from pastmaster.experiments.pooled import CONTRARY, NOT_JUDGED, Pooled, verdict_of_all
 from pastmaster.experiments.readings import Reading
 from pastmaster.experiments.setting import COMPLEX, SETTINGS, SIMPLE
 from pastmaster.experiments.surveillance_statistics import (
@@ -102,12 +102,12 @@ SENTENCES = (
     ]),
     Sentence(3, "932", "Clusters stay largely the same as tasks are added one by one; there are 12 in the end",
              "windy-incremental", [
-                 Part(windy_incremental.agreement, ["consecutive clusterings"], ">", 0.8, "Rand index"),
+                 Part(windy_incremental.agreement, ["consecutive clusterings"], ">", 0.8, "adjusted Rand index"),
                  Part(windy_incremental.final_cells, ["cells in the end"], "about", 12, "cells"),
              ]),
     Sentence(4, "484, 1319", "The worst-case cost finds less intuitive clusters than the average-case cost",
              "windy-clusters", [
-                 Part(windy_clusters.average_agrees_more, windy_clusters.WINDS, ">", 0, "Rand index with the goals"),
+                 Part(windy_clusters.average_agrees_more, windy_clusters.WINDS, ">", 0, "adjusted Rand index, goals"),
              ]),
     Sentence(5, "989", "E always gains from clustering", GAINS, [Part(at(gain(EXP3)), SEVERAL, ">")]),
     Sentence(6, "989", "E's gain rises with the number of previous tasks", GAINS,
@@ -191,6 +191,10 @@ class Judged:
     def held(self) -> list[str]:
         """The cases that hold."""
         return [case.name for case in self.judged() if case.verdict == "holds"]
+
+    def failed(self) -> list[str]:
+        """The cases that are contrary."""
+        return [case.name for case in self.judged() if case.verdict == CONTRARY]
 
     def judged(self) -> list[Case]:
         """The cases that decide."""

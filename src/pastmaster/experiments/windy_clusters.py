@@ -114,7 +114,7 @@ def tables(draws: Draws) -> Tables:
         "cells",
         "cost",
         "goals with a cell of their own",
-        *(f"Rand index with goals, {w}" for w in WINDS),
+        *(f"adjusted Rand index with goals, {w}" for w in WINDS),
     ]
     yield "methods", Columns(head, rows, "Windy corridor: means over all draws")
     names, points, distance, _ = family()

@@ -92,7 +92,10 @@ def _readings(found: Reproduction) -> Table:
     names = list(
         dict.fromkeys(key for table in found.readings.values() for key in table if key not in ("name", "words"))
     )
-    rows = [(_words(name).replace("_", " "), *(_told(table.get(name)) for table in found.readings.values())) for name in names]
+    rows = [
+        (_words(name).replace("_", " "), *(_told(table.get(name)) for table in found.readings.values()))
+        for name in names
+    ]
     return Table("How the paper is read", ("", *found.readings), rows)
 
 

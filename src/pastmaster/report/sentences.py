@@ -70,13 +70,16 @@ def _verdict(one: Judged | None, reading: str, text: Text) -> str:
         return "not measured"
     cases, held = one.judged(), one.held()
     mark = f'<span class="mark" aria-hidden="true">{MARKS[one.verdict]}</span> ' if one.verdict in MARKS else ""
-    quick = ' <span class="quick">quick</span>' if one.verdict == NOT_JUDGED else ""
-    which = f" ({len(held)} of {len(cases)})" if one.verdict == IN_PART else ""
+    few = ' <span class="quick">too few draws</span>' if one.verdict == NOT_JUDGED else ""
+    which = ""
+    if one.verdict == IN_PART:
+        contrary = f", {len(one.failed())} contrary" if one.failed() else ""
+        which = f" ({len(held)} of {len(cases)}{contrary})"
     first = (
         f'<span class="minor">{text(cases[0].name)}: {_told(cases[0])} {text(cases[0].unit)}</span>' if cases else ""
     )
     named = f'<span class="reading">{text(reading)}: </span>' if reading else ""
-    return f"{named}{mark}{one.verdict}{which}{quick}{plot(cases, f'{reading} {one.verdict}'.strip(), text)}{first}"
+    return f"{named}{mark}{one.verdict}{which}{few}{plot(cases, f'{reading} {one.verdict}'.strip(), text)}{first}"
 
 
 def _told(case: Case) -> str:

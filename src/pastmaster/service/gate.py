@@ -85,6 +85,7 @@ class Gate:
         if scope["type"] != "http":
             return
         began, status = time.perf_counter(), [0]
+        scope["pastmaster"] = "?"  # who sent it
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -94,15 +95,13 @@ class Gate:
 
         try:
             headers = dict(scope["headers"])  # of one that is there twice, the last
-            sender = await self._admit(scope, headers)
+            await self._admit(scope, headers)
             body = await _body(scope["method"], headers, receive)
             await self.app(scope, _replayed(body, receive), sending)
         except Refused as refused:
-            sender = "?"
             if not status[0]:
                 await refuse(refused, sending)
         except Exception as error:  # of whatever kind: people get a sentence, the log gets the rest
-            sender = "?"
             log.error("failed", exc_info=error, extra={"fields": {"path": scope["path"]}})
             if not status[0]:
                 away = isinstance(error, PastmasterError)
@@ -111,11 +110,16 @@ class Gate:
         seconds = time.perf_counter() - began
         self.metrics.request(scope["method"], status[0], seconds)
         if self.log_requests:
-            fields = {"method": scope["method"], "path": scope["path"], "status": status[0], "token": sender}
+            fields = {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status[0],
+                "from": scope["pastmaster"],
+            }
             log.info("request", extra={"fields": fields | {"ms": round(1e3 * seconds, 2)}})
 
-    async def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
-        """Who sent a request; ``Refused`` if nobody who may."""
+    async def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        """Note in the scope who sent a request, a token's name or an address; ``Refused`` if nobody who may."""
         needed = needed_role(scope["method"], scope["path"])
         if self.keys.stale:
             async with self._refreshing:  # one of all who wait reads them
@@ -126,18 +130,23 @@ class Gate:
             host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
             if host not in LOOPBACK or client not in LOOPBACK:  # a page elsewhere may have led a browser here
                 raise Refused(403, "loopback_only", "serve: there are no tokens, so only this computer is served")
-        sender = client
+        scope["pastmaster"] = client
         if self.keys.any and needed is not None:
             kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
             found = self.keys.found(secret.strip()) if kind.lower() == "bearer" else None
             if found is None:
-                raise Refused(401, "no_token", "serve: the token is missing, unknown or revoked, must be a good one")
-            sender, role = found
+                raise Refused(
+                    401,
+                    "no_token",
+                    "serve: the token is missing, unknown or revoked, must be sent as `Authorization: Bearer TOKEN`",
+                )
+            scope["pastmaster"], role = found
             if not allows(role, needed):
-                raise Refused(403, "role", f"serve: the token {sender} is for {role}, must be for {needed}")
-        if not self.rates.allow(sender):
+                raise Refused(
+                    403, "role", f"serve: the token {scope['pastmaster']} is for {role}, must be for {needed}"
+                )
+        if not self.rates.allow(scope["pastmaster"]):
             raise Refused(429, "rate", f"serve: more than {self.rates.per_second:g} requests a second, try again later")
-        return sender
 
 
 async def _body(method: str, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
+import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,10 +58,20 @@ def serve(
             f"serve: host is {host}, must be 127.0.0.1 while there are no tokens: `pastmaster token add` makes one"
         )
     tls = {} if certificate is None else {"ssl_certfile": certificate, "ssl_keyfile": key}
+    if certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        except (OSError, ValueError, TypeError) as error:  # an SSLError is an OSError
+            raise InvalidInputError(
+                f"serve: certificate is {certificate} and key {key}, must be PEM files that belong together: {error}"
+            ) from None
     with _server(repository, host, port, rate, log_requests, **tls) as (server, listening, url):
         who = f"{len(tokens)} tokens" if tokens else "no tokens: this computer only"
         fields = {"url": url, "repository": repository.place, "tokens": who, "pid": os.getpid()}
-        start_log().info("serving", extra={"fields": fields})
+        log = start_log()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn sends it to us again when it has stopped
+        log.info("serving", extra={"fields": fields})
         server.run(sockets=[listening])
 
 

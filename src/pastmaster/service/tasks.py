@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from pastmaster.checks import called_as, flag, is_whole, listed, text, whole, within
-from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.errors import InvalidInputError
 from pastmaster.repository import Repository
 from pastmaster.repository.database import Database
 from pastmaster.repository.names import distinct_names
@@ -147,7 +147,9 @@ def _arms(repository: Repository, sources: Any) -> tuple[list[dict[str, Any]], l
             raise InvalidInputError(f"{CALLER}: sources is {shown(sources)}, must be 'kept' or a list")
         ids = repository.source_ids()
         if not ids:
-            raise RepositoryError(f"{CALLER}: sources is 'kept', but no policies are kept yet: `pastmaster repo keep`")
+            raise InvalidInputError(
+                f"{CALLER}: sources is 'kept', but no policies are kept yet: `pastmaster repo keep`, or give names"
+            )
     else:
         given = listed(sources, f"{CALLER}: sources", "'kept' or a list", MOST_SOURCES)
         if all(isinstance(source, str) for source in given):
@@ -180,5 +182,9 @@ def _selector(
         if not ids:
             raise InvalidInputError(f"{CALLER}: selector is 'informed', must have stored policies as sources")
         known["experience"] = repository.experience(ids)
+    if bounds is None and not len(repository):
+        raise InvalidInputError(
+            f"{CALLER}: bounds is not given, must be the least and the greatest return: no stored tasks tell them"
+        )
     limits = repository.return_bounds() if bounds is None else checked_bounds(CALLER, bounds)
     return kind(n_sources, episodes, bounds=limits, clip=flag(CALLER, "clip", clip), rng=seed, **known)
