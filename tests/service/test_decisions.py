@@ -271,7 +271,7 @@ def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
             ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "a name twice"),
             ({"name": "a", "sources": [4], "bounds": [0, 1]}, "stored policy"),
             ({"name": "a", "sources": ["x"], "bounds": [1, 0]}, "bounds"),
-            ({"name": "a", "sources": ["x"]}, "no tasks"),
+            ({"name": "a", "sources": ["x"]}, "no stored tasks"),
             ({"name": "a"}, "no policies are kept"),
             ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "ppr"}, "selector"),
             ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "informed"}, "stored policies"),
