@@ -157,7 +157,7 @@ def write(to, table):
 
 @njit
 def played(
-    task, sources, learner, shadow, arms, memory, settings, every, share, mixing, buffers, rngs, returns,
+    task, sources, learner, shadow, arms, memory, settings, every, share, buffers, rngs, returns,
     counterfactual,
 ):  # fmt: skip
     """Episodes; before each, what the learner would have earned, by a copy of it that runs the episode in its place."""
@@ -171,7 +171,7 @@ def played(
             write(shadow.visits, learner.visits)
             shadow.own_episodes[0] = learner.own_episodes[0]
         total = episodes.episode(
-            task, sources, learner if real else shadow, arm if real else c, every, share, mixing, 1.0, 1.0, buffers,
+            task, sources, learner if real else shadow, arm if real else c, every, share, buffers,
             rngs[1] if real else rngs[3], rngs[2] if real else rngs[3],
         )  # fmt: skip
         if not real:
@@ -221,7 +221,7 @@ def learner_regrets(task, policies, seed, T, settings, share):
         returns, counterfactual = np.empty(T), np.empty(T)
         assert played(
             *arrays, learner_arrays(learner), learner_arrays(shadow), selector._arms, selector._memory,
-            selector._settings, settings.learn_from == "every", share, False, new_buffers(c + 1), rngs[:4],
+            selector._settings, settings.learn_from == "every", share, new_buffers(c + 1), rngs[:4],
             returns, counterfactual,
         )  # fmt: skip
         lost[run] = np.append(values, counterfactual.mean()) - returns.mean()
@@ -300,7 +300,7 @@ def payoff_estimates(selector, before, after):
 
 @njit
 def compiled_rounds(
-    task, sources, learner, arms, memory, settings, every, share, mixing, buffers, rngs, ran, x, likelihood, scores,
+    task, sources, learner, arms, memory, settings, every, share, buffers, rngs, ran, x, likelihood, scores,
 ):  # fmt: skip
     """One-episode rounds, each from the same frozen state."""
     saved_arms, saved_memory, saved_Q = arms.copy(), memory.copy(), learner.Q.copy()
@@ -313,7 +313,7 @@ def compiled_rounds(
         learner.own_episodes[0] = 0
         ran[r] = kernels.choose(arms, memory, settings, rngs[0].random())
         x[r] = episodes.episode(
-            task, sources, learner, ran[r], every, share, mixing, 1.0, 1.0, buffers, rngs[1], rngs[2]
+            task, sources, learner, ran[r], every, share, buffers, rngs[1], rngs[2]
         )  # fmt: skip
         kernels.record(arms, memory, settings, ran[r], x[r], buffers.likelihood if share else nobody)
         for i in range(arms.shape[1]):
@@ -358,7 +358,7 @@ def rounds_of(body, kind, share, seed, *, trained=True):
         ran, x, likelihood, after = np.empty(n, np.int64), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
         compiled_rounds(
             simulated(task, task.horizon), source_arrays(SOURCES, task), learner_arrays(learner), selector._arms,
-            selector._memory, selector._settings, False, share, False, new_buffers(C + 1), rngs, ran, x, likelihood,
+            selector._memory, selector._settings, False, share, new_buffers(C + 1), rngs, ran, x, likelihood,
             after,
         )  # fmt: skip
     values = [start_value(task, policy) for policy in SOURCES] + [reuse_reference.learner_value(task, learner)]
