@@ -43,8 +43,9 @@ class Unit:
     """A piece of work.
 
     ``settings`` tells what its arrays depend on besides the module ``scale`` and the code, of which the version is
-    told: results of other settings are not taken for its own. ``weight`` is roughly how long it takes, compared with others. ``stream`` names its random
-    stream; units of different readings share one, so that they draw the same tasks where they can.
+    told: results of other settings are not taken for its own. ``weight`` is roughly how long it takes, compared with
+    others. ``stream`` names its random stream; units of different readings share one, so that they draw the same tasks
+    where they can.
     """
 
     name: str
