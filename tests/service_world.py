@@ -22,7 +22,6 @@ from pastmaster import Repository
 from pastmaster.service import make_task
 from pastmaster.service.api import Service, make_app
 from pastmaster.service.engine import Engine
-from pastmaster.service.schema import prepare
 
 SOURCES = ["left", "right", "straight"]
 PATIENCE = 240.0  # seconds, on a busy machine too
@@ -125,7 +124,6 @@ def api(place: str | Path, clock: Clock | None = None, **settings: Any) -> Itera
 def small_task(place: str | Path, name: str = "site", **settings: Any) -> None:
     """A task of three sources in a new or old repository."""
     with Repository(place) as repository:
-        prepare(repository.database)
         given = {"sources": SOURCES, "bounds": (0.0, 1.0), "seed": 7, "selector": "tsallis-inf"} | settings
         make_task(repository, name, **given)
 

@@ -97,16 +97,23 @@ class Reproduction:
     @property
     def verdict(self) -> str:
         """How many sentences hold under each reading, in a sentence that fits the run."""
-        count = f"{len(self.sentences)} sentence{'' if len(self.sentences) == 1 else 's'}"
+        if not self.sentences:
+            return self.subject
+        if self.mode == "quick":
+            return f"{self.subject} measured in a few runs, none judged"
+        return "; ".join([self.subject, *(f"{reading}: {self.counted(reading)}" for reading in self.readings)])
+
+    @property
+    def subject(self) -> str:
+        """How many sentences there are."""
         if not self.sentences:
             return "no sentence is about these experiments"
-        if self.mode == "quick":
-            return f"{count} measured in a few runs, none judged"
-        parts = []
-        for reading in self.readings:
-            told = ", ".join(f"{n} {MANY.get(verdict, verdict)}" for verdict, n in self.counts(reading).items())
-            parts.append(f"{reading}: {told or 'nothing measured'}")
-        return f"{count}; {'; '.join(parts)}"
+        return f"{len(self.sentences)} sentence{'' if len(self.sentences) == 1 else 's'}"
+
+    def counted(self, reading: str) -> str:
+        """How many sentences have each verdict under a reading, in words."""
+        told = ", ".join(f"{n} {MANY.get(verdict, verdict)}" for verdict, n in self.counts(reading).items())
+        return told or "nothing measured"
 
     @property
     def caveat(self) -> str:

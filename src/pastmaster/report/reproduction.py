@@ -111,10 +111,9 @@ def _facts(found: Reproduction) -> list[tuple[str, str]]:
     seeds = found.seeds
     in_a_row = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
     told = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
-    count, *by_reading = found.verdict.split("; ")
-    results = [("Result", "not judged" if found.mode == "quick" else count)]
-    if found.mode != "quick":
-        results += [(f"Read as {reading}", told) for reading, _, told in (part.partition(": ") for part in by_reading)]
+    results = [("Result", "not judged" if found.mode == "quick" else found.subject)]
+    if found.mode != "quick" and found.sentences:
+        results += [(f"Read as {reading}", found.counted(reading)) for reading in found.readings]
     return [
         *results,
         ("Run", found.mode),

@@ -276,8 +276,9 @@ class File:
 
     def keep_log(self, wanted: bool) -> None:
         """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
-        self._logs = wanted
-        self.release()
+        if wanted != self._logs:
+            self._logs = wanted
+            self.release()
         with self._idle_connection() as (_, connection):
             _set_log(_handle(connection), wanted)
 
