@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from pastmaster import GymTask, JaxTask, estimate_cross_values
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.estimation.jax_rollouts import Runs, is_program, play_runs
 from pastmaster.policies import FunctionPolicy, NetworkPolicy
@@ -190,14 +191,10 @@ def test_a_reward_that_is_not_finite_is_told_by_task_and_episode(bad, told):
     more = {"scale": [1.0, 1.0], "broken_at": [1e9, 4.0], "bad": [1.0, bad]}
     tasks = JaxTask.variants(Walk(), more, names=["whole", "lame"], horizon=9)
     policies = [network(1, (3, 2), **CLIP)]
-    with pytest.raises(
-        InvalidInputError, match=rf"lame: step returned the reward {told} in episode 3 of policies\[0\], at "
-    ):
+    with pytest.raises(TaskError, match=rf"^lame: step returned the reward {told} in episode 3 of policies\[0\], at "):
         episode_returns(tasks[1], policies, [EpisodeRange(0, 3, 2)], seed=0)
-    place = (
-        r"estimate_cross_values: lame: step returned the reward \S+ in episode 0 of policies\[0\], at step 4, must be"
-    )
-    with pytest.raises(InvalidInputError, match=place):
+    place = rf"^lame: step returned the reward {told} in episode 0 of policies\[0\], at step 4, must be"
+    with pytest.raises(TaskError, match=place):
         estimate_cross_values(tasks, policies, budget=16, rng=0, paired=False)
 
 
@@ -208,8 +205,130 @@ def test_an_observation_that_is_not_finite_is_told():
             return jnp.where(state["n"] == 2, jnp.nan, place), *rest
 
     task = JaxTask(Lost(), gamma=0.9, horizon=9, name="lost")
-    with pytest.raises(InvalidInputError, match="lost: step returned an observation that is not finite in episode 0"):
+    with pytest.raises(TaskError, match=r"^lost: step returned an observation that is not finite in episode 0"):
         episode_returns(task, [network(1, (3, 2), **CLIP)], [EpisodeRange(0, 0, 1)], seed=0)
+
+
+def test_a_first_observation_that_is_not_finite_is_told():
+    class Lost(Walk):
+        def reset(self, key, params):
+            place, state = super().reset(key, params)
+            return jnp.where(params["scale"] == 2.0, jnp.nan, place), state
+
+    tasks = JaxTask.variants(Lost(), {"scale": [1.0, 2.0]}, names=["whole", "lost"], gamma=0.9, horizon=9)
+    policy = network(1, (3, 2), **CLIP)
+    with pytest.raises(
+        TaskError,
+        match=r"^lost: reset returned an observation that is not finite in episode 0 of policies\[0\], must be",
+    ):
+        estimate_cross_values(tasks, [policy], budget=8, rng=0, paired=False)
+    with pytest.raises(TaskError, match=r"^lost: reset returned observations that are not finite"):
+        episode_returns(tasks[1], [FunctionPolicy(policy.act, batched=True)], [EpisodeRange(0, 0, 1)], seed=0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_a_return_that_is_too_large_is_told(gamma):
+    """Each reward is finite; their sum is not."""
+    task = JaxTask(Walk(), {"broken_at": 1.0, "bad": 3e38, "noise": 0.0}, name="rich", gamma=gamma, horizon=9)
+    with pytest.raises(TaskError, match=r"^rich: the return of episode 2 of policies\[0\] is beyond 3.4e\+38"):
+        episode_returns(task, [network(1, (3, 2), **CLIP)], [EpisodeRange(0, 2, 1)], seed=0)
+
+
+def test_a_lane_that_is_over_keeps_its_sums():
+    """Others go on beside it, for hundreds of steps: an infinite reward is still told as what it was."""
+
+    class Ends(Walk):
+        def step(self, key, state, action, params):
+            *outcome, _, info = super().step(key, state, action, params)
+            return *outcome, params["broken_at"] == state["n"], info
+
+    tasks = JaxTask.variants(
+        Ends(), {"broken_at": [1e9, 2.0], "bad": [1.0, np.inf]}, names=["whole", "lame"], horizon=99
+    )
+    with pytest.raises(TaskError, match=r"^lame: step returned the reward inf in episode 0"):
+        play_runs(tasks, [network(1, (3, 2), **CLIP)], [1, 2], all_runs(2, 1, 0, 3))
+
+
+def test_a_step_that_takes_too_long_is_told():
+    """Of some seconds, so that what is left behind ends by itself."""
+
+    class Slow(Walk):
+        def step(self, key, state, action, params):
+            place, state, reward, *rest = super().step(key, state, action, params)
+            start = (jnp.int32(0), reward)
+            _, end = jax.lax.while_loop(lambda c: c[0] < 80_000_000, lambda c: (c[0] + 1, jnp.sin(c[1])), start)
+            return place, state, end, *rest
+
+    task = JaxTask(Slow(), gamma=0.9, horizon=1, name="slow", time_limit=2.0)
+    with pytest.raises(TaskError, match=r"^slow: (re)?s(et|tep) has not returned for 2 seconds, its time limit"):
+        episode_returns(task, [network(1, (3, 2), **CLIP)], [EpisodeRange(0, 0, 1)], seed=0)
+    (left,) = [thread for thread in threading.enumerate() if thread.name == "pastmaster slow"]
+    left.join(60)  # else the interpreter would end while it runs
+
+
+def test_a_time_limit_changes_no_return():
+    tasks, networks, runs = family(2), [network(seed) for seed in range(3)], all_runs(2, 3, 0, 5)
+    endless = JaxTask.variants(
+        POLE, {"length": [task.kwargs["length"] for task in tasks]}, gamma=0.97, horizon=40, time_limit=None
+    )
+    whole = play_runs(endless, networks, [1, 2], runs)
+    np.testing.assert_array_equal(whole, play_runs(tasks, networks, [1, 2], runs))
+
+
+def test_blocks_of_steps_follow_the_time_they_take(monkeypatch):
+    from pastmaster.estimation import jax_program as jp
+
+    now, calls = [0.0], []
+    monkeypatch.setattr(jp.time, "monotonic", lambda: now[0])
+
+    def watch(what, there, function, seconds):
+        calls.append(what)
+        now[0] += seconds
+
+    clock = jp.Clock(64.0, watch)
+    assert list(jp.Clock().blocks(3, 40, 1)) == [(3, 40)]
+    blocks = []
+    for first, last in clock.blocks(0, 700, 2):
+        blocks.append(last - first)
+        clock.call("step", None, {1: 0.2, 4: 0.2, 32: 9.0}[last - first] if len(blocks) < 5 else 0.2)
+    assert blocks == [1, 4, 32, 4, 32, 256, 371]
+    assert calls == ["step"] * 7
+
+
+def test_another_precision_of_the_process_changes_nothing():
+    tasks, networks, runs = family(2), [network(seed) for seed in range(3)], all_runs(2, 3, 0, 5)
+    usual = play_runs(tasks, networks, [1, 2], runs)
+    function = [FunctionPolicy(networks[0].act, batched=True)]
+    single = episode_returns(tasks[0], function, [EpisodeRange(0, 0, 5)], seed=1)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        np.testing.assert_array_equal(usual, play_runs(family(2), networks, [1, 2], runs))
+        np.testing.assert_array_equal(single, episode_returns(tasks[0], function, [EpisodeRange(0, 0, 5)], seed=1))
+        walk = JaxTask(Walk(), {"scale": 0.7}, gamma=0.9, horizon=30)
+        doubled = episode_returns(walk, [network(1, (3, 2), **CLIP)], [EpisodeRange(0, 0, 5)], seed=1)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    walk = JaxTask(Walk(), {"scale": 0.7}, gamma=0.9, horizon=30)
+    np.testing.assert_array_equal(
+        doubled, episode_returns(walk, [network(1, (3, 2), **CLIP)], [EpisodeRange(0, 0, 5)], seed=1)
+    )
+
+
+@pytest.mark.parametrize(("first", "then"), [(jnp.int32, jnp.float32), (jnp.float32, jnp.float16)])
+def test_observations_become_of_the_type_of_their_space(first, then):
+    class Typed(Walk):
+        def reset(self, key, params):
+            place, state = super().reset(key, params)
+            return (5 * place).astype(first), state
+
+        def step(self, key, state, action, params):
+            place, *rest = super().step(key, state, action, params)
+            return place.astype(then), *rest
+
+    task, policy = JaxTask(Typed(), gamma=0.9, horizon=9), network(1, (3, 2), **CLIP)
+    ours = episode_returns(task, [policy], [EpisodeRange(0, 0, 4)], seed=1)
+    plain = episode_returns(task, [FunctionPolicy(policy.act, batched=True)], [EpisodeRange(0, 0, 4)], seed=1)
+    np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
 
 
 def test_cross_values_are_those_of_the_plain_way():
@@ -286,6 +405,28 @@ def test_returns_are_summed_beyond_float32(gamma):
     error = np.abs(high + low - exact.sum(axis=0)) / np.abs(exact).sum(axis=0)
     assert error.max() < 1e-10
     assert np.abs(high - exact.sum(axis=0)).max() > 0 or gamma == 0.0
+
+
+def test_the_numbers_of_tasks_and_networks_are_not_compiled():
+    """A step is traced once for each size of a batch, whatever is in it."""
+    traced = []
+
+    class Counted(Walk):
+        def step(self, key, state, action, params):
+            traced.append(1)
+            return super().step(key, state, action, params)
+
+    tasks = JaxTask.variants(Counted(), {"scale": np.linspace(0.5, 1.0, 9)}, horizon=9)
+    networks = [network(seed, (3, 2), **CLIP) for seed in range(8)]
+    found, size = {}, len(traced)
+    for n_tasks, n_policies in ((9, 8), (2, 5), (3, 5), (9, 2), (4, 3), (1, 6)):
+        runs = all_runs(n_tasks, n_policies, 0, 3)
+        returns = play_runs(tasks, networks, list(range(9)), runs).returns.reshape(n_tasks, n_policies, 3)
+        found[n_tasks, n_policies] = returns
+        size = size if len(found) > 1 else len(traced)
+    assert len(traced) == size
+    for (n_tasks, n_policies), returns in found.items():
+        np.testing.assert_array_equal(returns, found[9, 8][:n_tasks, :n_policies])
 
 
 def test_few_sizes_are_compiled():

@@ -51,10 +51,77 @@ class Line:
 def test_a_task_is_called_by_what_differs():
     assert repr(JaxTask(Line())) == "JaxTask('Line', gamma=0.99, horizon=7)"
     assert JaxTask(Line(), {"speed": 0.7}).name == "Line(speed=0.7)"
-    assert JaxTask(Line(), Params(2.0, 9)).name == "Line(speed=2, max_steps_in_episode=9)"
+    assert JaxTask(Line(), Params(2.0, 9)).name == "Line(speed=2.0, max_steps_in_episode=9)"
     assert JaxTask(Line(), Params(2.0, 9)).horizon == 9
     assert JaxTask(Line(), name="mine", horizon=3).name == "mine"
     assert JaxTask(POLE, {"length": 0.7}).name == f"{POLE}(length=0.7)"
+
+
+def test_names_are_those_of_numbers_as_they_are_computed_with():
+    """Objects had 6 digits, so that two tasks could have one name, and ids 16."""
+    first, then = (JaxTask(Line(), {"speed": speed}).name for speed in (0.12345671, 0.12345673))
+    assert (first, then) == ("Line(speed=0.12345671)", "Line(speed=0.12345673)")
+    assert JaxTask(POLE, {"length": 0.5488135039273248}).name == f"{POLE}(length=0.5488135)"
+    assert JaxTask(POLE, {"length": 0.5488135039273248}).kwargs == {"length": 0.5488135039273248}
+
+
+def test_parameters_are_of_one_type():
+    """A whole number beside real ones, or where the environment's own is real, is real."""
+
+    class Bare(Line):
+        default_params = None
+
+    families = (JaxTask.variants(Line(), [{"speed": 1}, {"speed": 1.5}]), [JaxTask(Line(), Params(1, 7))])
+    assert {task.program[1].speed.dtype for some in families for task in some} == {np.dtype(np.float32)}
+    assert families[0][0].program[1].max_steps_in_episode.dtype == np.int32
+    bare = JaxTask.variants(Bare(), [Params(1), Params(1.5)])
+    assert {task.program[1].speed.dtype for task in bare} == {np.dtype(np.float32)}
+    assert JaxTask(POLE, {"length": 1}).program[1].length.dtype == np.float32
+
+
+def test_a_change_of_a_setting_makes_another_program():
+    """Of any setting: a dict, an array, an object in a list, a function."""
+    from pastmaster.estimation import EpisodeRange, episode_returns
+    from pastmaster.policies import FunctionPolicy, NetworkPolicy
+
+    class Settings:
+        def __init__(self, number):
+            self.number = number
+
+    class Set(Line):
+        def __init__(self):
+            self.table, self.array, self.several, self.own = {"pay": 1.0}, np.ones(2), [Settings(1.0)], self
+            self.function = lambda x: x
+
+        def step(self, key, state, action, params):
+            observation, state, _, over, info = super().step(key, state, action, params)
+            pay = self.function(self.table["pay"] * self.array[1] * self.several[0].number)
+            return observation, state, jnp.float32(pay), over & False, info
+
+    def change_function(env):
+        env.function = lambda x: 16 * x
+
+    env, policy = Set(), NetworkPolicy([([[0.0], [1.0], [0.0]], [0.0, 0.0, 0.0])])
+    other, task = Set(), JaxTask(env, horizon=1, gamma=1.0)
+
+    def paid(task):
+        policies = [policy, FunctionPolicy(policy.act, batched=True)]
+        found = episode_returns(task, policies, [EpisodeRange(j, 0, 1) for j in range(2)], seed=0)
+        assert found[0] == found[1]
+        return float(found[0][0])
+
+    assert paid(task) == 1.0
+    for changed, change in enumerate(
+        (
+            lambda env: env.table.update(pay=2.0), lambda env: env.array.__setitem__(1, 2.0),
+            lambda env: setattr(env.several[0], "number", 2.0), change_function,
+        )
+    ):  # fmt: skip
+        change(env)
+        expected = (2.0, 4.0, 8.0, 128.0)[changed]
+        assert paid(task) == expected
+        assert paid(JaxTask(env, {"speed": 2.0}, horizon=1, gamma=1.0)) == expected
+        assert paid(JaxTask(other, horizon=1, gamma=1.0)) == 1.0
 
 
 def test_a_family_is_a_list_or_stacked_parameters():
@@ -91,13 +158,19 @@ ONE = r"\[1\], must be float32\[1\] as from reset"
 WRONG = {
     "a longer observation": (step_with(lambda o: (jnp.zeros(2), *o[1:])), r"step returns an observation float32\[2\]"),
     "another state": (step_with(lambda o: (o[0], jnp.zeros(3), *o[2:])), r"step returns state float32\[3\], must be"),
-    "a state of integers": (step_with(lambda o: (o[0], o[1].astype(int), *o[2:])), f"returns state int32{ONE}"),
+    "a state of integers": (step_with(lambda o: (o[0], o[1].astype(int), *o[2:])), f"step returns state int32{ONE}"),
     "a state of two": (step_with(lambda o: (o[0], (o[1], o[1]), *o[2:])), "step returns the state"),
-    "rewards of two": (step_with(lambda o: (*o[:2], o[0] * jnp.zeros(2), *o[3:])), r"reward float32\[2\], must be one"),
-    "a number as end": (step_with(lambda o: (*o[:3], o[2], {})), r"the end float32\[\], must be one bool"),
+    "rewards of two": (
+        step_with(lambda o: (*o[:2], o[0] * jnp.zeros(2), *o[3:])),
+        r"step returns the reward float32\[2\], must be one",
+    ),
+    "a number as end": (step_with(lambda o: (*o[:3], o[2], {})), r"step returns the end float32\[\], must be one bool"),
     "four results": (step_with(lambda o: o[:4]), "step raised"),
     "an error": (step_with(lambda o: o[0] @ jnp.zeros((3, 3))), "step raised"),
-    "no space": ({"action_space": None}, "its action_space is None, must be a Discrete or a Box"),
+    "no space": (
+        {"action_space": None},
+        r"its action_space is None, must be a Discrete or a Box, of Gymnasium or of gymnax: set it, or define act",
+    ),
     "another space": (
         {"observation_space": lambda self, params: gym.spaces.Box(0, 1, (2,))},
         r"reset returns an observation float32\[1\], must be of its space, float32\[2\]",
@@ -108,8 +181,10 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_shapes_are_told_when_the_task_is_made(wrong):
     methods, told = WRONG[wrong]
-    with pytest.raises(InvalidInputError, match=f"^JaxTask: .*Changed.*{told}"):
+    with pytest.raises(InvalidInputError, match=f"^JaxTask: Changed: {told}"):
         JaxTask(changed(**methods))
+    with pytest.raises(InvalidInputError, match=f"^JaxTask.variants: Changed: {told}"):
+        JaxTask.variants(changed(**methods), [Params()])
 
 
 @pytest.mark.parametrize(
@@ -120,6 +195,12 @@ def test_wrong_shapes_are_told_when_the_task_is_made(wrong):
         ((Line(), {"sped": 1.0}), "params has 'sped', must be of Line's own: speed, max_steps_in_episode"),
         ((Line(), {"speed": "fast"}), "speed is 'fast', must be numbers"),
         ((Line(), {"speed": float("nan")}), "speed is nan, must be numbers"),
+        (
+            (Line(), {"max_steps_in_episode": 2**31}),
+            r"is 2147483648, must be in -2147483648 .. 2147483647: JAX takes it",
+        ),
+        ((Line(), {"speed": 1e39}), r"speed is 1e\+39, must be in -3.403e\+38 .. 3.403e\+38: JAX takes it as float32"),
+        ((POLE, {"length": 1e39}), r"length is 1e\+39, must be in"),
         (("CartPole-v1",), "must be the id of an environment that is a pastmaster.tasks.JaxEnv"),
         ((POLE, [1.0]), "params is .*, must be a dict of parameters by name for an id"),
         ((POLE, {"width": 1.0}), "width is no parameter"),

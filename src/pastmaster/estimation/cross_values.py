@@ -60,7 +60,7 @@ def estimate_cross_values(
         policies. In a deterministic ``TabularMDP`` with one start a table of actions is
         valued exactly, and counted as one episode.
     budget : int
-        The most episodes in all.
+        The most episodes in all: at least 4 for each task and policy, 1 where the value is exact.
     rng : int, numpy.random.Generator, optional
         A seed or a generator; by default a fresh seed, which the result tells.
     clustering, allocation : mapping, {"sequential", "uniform"}

@@ -12,6 +12,7 @@ precision of about 36 bits: products of parts with 12 bits each are exact, and w
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,8 @@ CPU_WIDTH, OTHER_WIDTH = 64, 256  # lanes of a tile
 CPU_LANES, MOST_LANES = 2**11, 2**24  # of a batch, at most: on a CPU what its caches hold
 SHARE = 0.5  # of the free memory that a batch may take
 UNKNOWN_MEMORY = 2**30  # bytes taken as free where the device does not say
-REWARD, OBSERVATION = 1, 2  # what was not finite
+REWARD, OBSERVATION, RETURN = 1, 2, 3  # what was not finite
+LARGEST = float(np.finfo(np.float32).max)
 FIRST_STOP, LARGEST_KEPT = 32, 2**28  # steps; bytes of episodes that wait to be put together anew
 FEWEST_WEIGHTS = 512  # discounts of steps, at least: their number is part of what is compiled
 
@@ -69,7 +71,7 @@ class Episodes(NamedTuple):
 
 
 class Played(NamedTuple):
-    """Of each episode: its return, the sum of its rewards, its steps, and what was not finite in the last one."""
+    """Of each episode: its return, the sum of its rewards, its steps, and what was not finite, 0 for nothing."""
 
     total: Array
     plain: Array
@@ -96,33 +98,29 @@ class Program(NamedTuple):
     advance: Callable[..., Any]
 
 
-def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers) -> Program:
+def program(
+    reset: Callable[..., Any], step: Callable[..., Any], layers: Layers, observed: Any = None
+) -> Program:  # fmt: skip
     """The program of an environment and a shape of networks; ``played`` runs it.
 
     ``reset(key, params)`` gives an observation and a state, ``step(key, state, action, params)`` these, a reward and
-    whether the episode is over.
+    whether the episode is over. Each tile is given its own network and each lane its own parameters, so the numbers of
+    networks and tasks are no part of what is compiled. Observations become of the type ``observed``, where it is given.
     """
 
-    def begin(params: Tree, task: Any, seed: Any, going: Any) -> Lanes:
-        settings = jax.tree.map(lambda leaf: leaf[task], params)
+    def seen(observation: Any) -> Any:
+        return observation if observed is None else jnp.asarray(observation, observed)
+
+    def begin(settings: Tree, seed: Any, going: Any) -> Lanes:
         keys = _lanes(jax.random.PRNGKey)(seed)
         observation, state = _lanes(reset)(_lanes(jax.random.fold_in, 0, None)(keys, 0), settings)
         none, nothing = jnp.zeros(seed.shape, jnp.float32), jnp.zeros(seed.shape, jnp.int32)
-        return Lanes(observation, state, going, (none, none), (none, none), nothing, nothing)
+        observation = seen(observation)
+        lost = going & ~_finite(observation)
+        wrong = jnp.where(lost, OBSERVATION, nothing)
+        return Lanes(observation, state, going & ~lost, (none, none), (none, none), nothing, wrong)
 
-    def advance(
-        networks: Networks,
-        params: Tree,
-        policy: Any,
-        task: Any,
-        seed: Any,
-        weights: Any,
-        n: Any,
-        until: Any,
-        lanes: Lanes,
-    ) -> Lanes:
-        own = jax.tree.map(lambda leaf: leaf[policy], networks)
-        settings = jax.tree.map(lambda leaf: leaf[task], params)
+    def advance(own: Networks, settings: Tree, seed: Any, weights: Any, n: Any, until: Any, lanes: Lanes) -> Lanes:
         keys = _lanes(jax.random.PRNGKey)(seed)
 
         def one_step(now: tuple[Any, Lanes]) -> tuple[Any, Lanes]:
@@ -131,7 +129,7 @@ def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers)
             chances = _lanes(jax.random.fold_in, 0, None)(keys, n + 1)
             observation, state, reward, over = _lanes(step)(chances, lanes.state, action, settings)
             state = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, lanes.state)
-            return n + 1, _summed(lanes, observation, state, reward.astype(jnp.float32), over, weights[n])
+            return n + 1, _summed(lanes, seen(observation), state, reward.astype(jnp.float32), over, weights[n])
 
         def goes_on(now: tuple[Any, Lanes]) -> Any:
             return (now[0] < until) & jnp.any(now[1].going)
@@ -141,15 +139,24 @@ def program(reset: Callable[..., Any], step: Callable[..., Any], layers: Layers)
     return Program(jax.jit(begin), jax.jit(advance))
 
 
+@jax.jit
+def _taken(tree: Tree, numbers: Any) -> Tree:
+    """The entries of these numbers; the first axis of every leaf of the tree is that of the entries."""
+    return jax.tree.map(lambda leaf: leaf[numbers], tree)
+
+
 def _summed(lanes: Lanes, observation: Any, state: Tree, reward: Any, over: Any, weight: Any) -> Lanes:
     """Lanes after a step; those that were over before it keep their sums."""
     going = lanes.going
     now = jnp.where(jnp.isfinite(reward), jnp.where(_finite(observation) | over, 0, OBSERVATION), REWARD)
-    paid, bad = jnp.where(going, reward, 0.0), going & (now == REWARD)
-    high, low = add(lanes.plain, paid)
+    bad = now == REWARD
+    high, low = add(lanes.plain, reward)
     plain = jnp.where(bad, reward, high), jnp.where(bad, 0.0, low)  # the reward is told
-    wrong = jnp.where(going, now, lanes.wrong).astype(jnp.int32)
-    total = add_weighted(lanes.total, paid, weight)
+    total = add_weighted(lanes.total, reward, weight)
+    plain, total, wrong = jax.tree.map(
+        lambda new, old: jnp.where(going, new, old), (plain, total, now.astype(jnp.int32)),
+        (lanes.plain, lanes.total, lanes.wrong),
+    )  # fmt: skip
     return Lanes(observation, state, going & ~over & (now == 0), total, plain, lanes.steps + going, wrong)
 
 
@@ -229,15 +236,54 @@ def _affine(x: Any, weights: Any, biases: Any) -> Any:
     return jnp.einsum("tlm,tmd->tld", x, weights, precision=lax.Precision.HIGHEST) + biases[:, None]
 
 
+class Clock:
+    """Calls a program for so few steps that a call takes a small part of ``limit`` seconds; None is no limit.
+
+    The first call is one step. The next is 8 times as long where one took less than a 64th of the limit, and an 8th as
+    long where it took more than an 8th. ``watch(what, function)`` makes the calls, and can look at the time meanwhile.
+    """
+
+    def __init__(self, limit: float | None = None, watch: Callable[..., Any] | None = None) -> None:
+        self.limit, self.watch = limit, watch
+        self.size = 1  # of a block: its steps times its tiles
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function returns, when it is there."""
+        if self.limit is None or self.watch is None:
+            return function(*arguments)
+        begun = time.monotonic()
+        returned = self.watch(what, _there, function, *arguments)
+        took = time.monotonic() - begun
+        if took < self.limit / 64 and what != "reset":
+            self.size *= 8
+        elif took > self.limit / 8:
+            self.size = max(1, self.size // 8)
+        return returned
+
+    def blocks(self, n: int, until: int, tiles: int) -> Iterator[tuple[int, int]]:
+        """Steps n .. until in blocks: the first step of each, and the one after its last."""
+        while n < until:
+            last = until if self.limit is None else min(until, n + max(1, self.size // tiles))
+            yield n, last
+            n = last
+
+
+def _there(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a compiled function returns, when it is there."""
+    return jax.block_until_ready(function(*arguments))  # type: ignore[no-untyped-call]
+
+
 def played(
     run: Program, networks: Networks, params: Tree, episodes: Episodes, *, gamma: float, horizon: int,
-    lane_bytes: int, most_lanes: int | None = None,
+    lane_bytes: int, most_lanes: int | None = None, clock: Clock | None = None,
 ) -> Played:  # fmt: skip
     """Play all episodes, in batches that fit the memory; ``lane_bytes`` is what a lane takes.
 
     ``params`` has the parameters of all tasks, stacked [N, ...]. ``most_lanes`` limits a batch further. On a CPU those
-    that still go on after 32, 64, 128, ... steps are put together anew, so that few lanes are idle.
+    that still go on after 32, 64, 128, ... steps are put together anew, so that few lanes are idle. With a ``clock``,
+    the program is called for few steps at a time.
     """
+    clock = clock or Clock()
     width = CPU_WIDTH if jax.default_backend() == "cpu" else OTHER_WIDTH
     most, weights = (
         max(1, min(lanes_that_fit(lane_bytes), most_lanes or MOST_LANES) // width),
@@ -245,18 +291,28 @@ def played(
     )
     found = Played(*(np.zeros(len(episodes.seed), kind) for kind in (np.float64, np.float64, np.int32, np.int32)))
     numbers, left = _by_policy(episodes)
+    networks, params = jax.device_put((networks, params))
     kept, n = None, 0
+
+    def run_batch(batch: _Batch, until: int) -> Lanes:
+        seed, own = batch.filled(left.seed.astype(np.uint32)), _taken(networks, batch.acting)
+        settings = _taken(params, batch.filled(left.task.astype(np.int32)))
+        lanes: Lanes
+        if kept is None:
+            fresh = batch.filled(np.ones(len(left.seed), np.bool_))
+            lanes = clock.call("reset", run.begin, settings, seed, fresh)
+        else:
+            lanes = jax.tree.map(batch.filled, kept)
+        for first, last in clock.blocks(n, until, len(batch.acting)):
+            what = "step" if last == first + 1 else f"a block of {last - first} steps"
+            steps = np.int32(first), np.int32(last)
+            lanes = clock.call(what, run.advance, own, settings, seed, weights, *steps, lanes)
+        return lanes
+
     for until in _stops(horizon, lane_bytes * len(numbers)):
         going: list[tuple[Array, Lanes]] = []
         for batch in _batches(left.policy, width, most):
-            task, seed = batch.filled(left.task.astype(np.int32)), batch.filled(left.seed.astype(np.uint32))
-            if kept is None:
-                lanes = run.begin(params, task, seed, batch.filled(np.ones(len(left.seed), np.bool_)))
-            else:
-                lanes = jax.tree.map(batch.filled, kept)
-            lanes = run.advance(
-                networks, params, batch.acting, task, seed, weights, np.int32(n), np.int32(until), lanes
-            )
+            lanes = run_batch(batch, until)
             sums = (lanes.total, lanes.plain, [lanes.steps], [lanes.wrong])
             for whole, parts in zip(found, sums, strict=True):
                 whole[numbers[batch.chosen]] = sum(batch.taken(part).astype(whole.dtype) for part in parts)
@@ -270,6 +326,8 @@ def played(
         some = np.concatenate([some for some, _ in going])
         kept = jax.tree.map(lambda *parts: np.concatenate(parts), *(lanes for _, lanes in going))
         numbers, left, n = numbers[some], Episodes(*(part[some] for part in left)), until
+    too_large = ~(np.isfinite(found.total) & np.isfinite(found.plain))
+    found.wrong[too_large & (found.wrong == 0)] = RETURN
     return found
 
 
@@ -323,8 +381,8 @@ def _batches(policy: Array, width: int, most: int) -> Iterator[_Batch]:
         yield _Batch(slice(begin, end), place[begin:end] - first * width, np.append(some, idle), width)
 
 
-def round_size(n: int, most: int) -> int:
-    """A number of tiles rounded up, since every size is compiled anew: few are small, large ones waste an eighth."""
+def round_size(n: int, most: int = MOST_LANES) -> int:
+    """A number of tiles, networks or tasks rounded up, since every size is compiled: large ones waste an eighth."""
     step = n if n == 1 else 8 if n <= 8 else max(32, 2 ** (n - 1).bit_length() // 16)
     return max(n, min(-(-n // step) * step, most))
 

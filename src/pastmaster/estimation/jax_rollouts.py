@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import Array, FloatArray, LongArray
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import TaskError
 from pastmaster.estimation.acting import episode_seed
 from pastmaster.policies import NetworkPolicy, stacked
 from pastmaster.tables import one_line
 from pastmaster.tasks import GymTask
-from pastmaster.tasks.jax_dynamics import Dynamics, jax_of
+from pastmaster.tasks.guard import Watch, watched
+from pastmaster.tasks.jax_dynamics import Dynamics, jax_of, single_precision
 
 
 class Runs(NamedTuple):
@@ -55,15 +56,16 @@ def play_runs(
     number = np.arange(len(task)) - np.repeat(np.cumsum(runs.number) - runs.number - runs.first, runs.number)
     seed = _seeds(seeds, task, number)
     found = PlayedRuns(np.empty(len(task)), np.empty(len(task)))
-    for (dynamics, gamma, horizon, _), some_tasks in _alike(tasks, np.unique(task), _task_kind).items():
+    for kind, some_tasks in _alike(tasks, np.unique(task), _TaskKinds()).items():
         for (shape, _), some_policies in _alike(policies, np.unique(policy), _network_kind).items():
             chosen = np.flatnonzero(np.isin(task, some_tasks) & np.isin(policy, some_policies))
             if not len(chosen):
                 continue
             parts = (np.searchsorted(*pair) for pair in ((some_policies, policy[chosen]), (some_tasks, task[chosen])))
-            params = _stacked_params([tasks[i] for i in some_tasks])
             networks = [policies[j] for j in some_policies]
-            played = _played(dynamics, shape, networks, params, (*parts, seed[chosen]), gamma, horizon, most_lanes)
+            played = _Alike(kind, shape, [tasks[i] for i in some_tasks], networks).played(
+                (*parts, seed[chosen]), most_lanes
+            )
             if played.wrong.any():
                 k = int(np.argmax(played.wrong > 0))
                 e = chosen[k]
@@ -72,36 +74,75 @@ def play_runs(
     return found
 
 
-def _played(
-    dynamics: Dynamics, shape: Any, networks: list[Any], params: Any, episodes: tuple[Array, ...], gamma: float,
-    horizon: int, most_lanes: int | None,
-) -> Any:  # fmt: skip
-    """The episodes of networks of one shape in tasks of one kind."""
-    from pastmaster.estimation import jax_program as jp  # it imports JAX
+class _TaskKind(NamedTuple):
+    """What tasks share whose episodes are one program."""
 
-    stack = stacked(networks)
-    assert stack is not None
-    normal = None if stack.normal is None else [part.astype(np.float32) for part in stack.normal]
-    given = jp.Networks(stack.weights, stack.biases, stack.limits, normal)
-    lane_bytes = jp.bytes_of_lane(dynamics.reset, params, given)
-    return jp.played(
-        _program(dynamics, shape), given, params, jp.Episodes(*episodes), gamma=gamma, horizon=horizon,
-        lane_bytes=lane_bytes, most_lanes=most_lanes,
-    )  # fmt: skip
+    dynamics: Dynamics
+    gamma: float
+    horizon: int
+    observed: Any  # the type of observations
+    params: Any  # their tree, and the shapes and types of its leaves
+
+
+class _Alike(NamedTuple):
+    """Tasks of one kind and networks of one shape."""
+
+    kind: _TaskKind
+    shape: Any
+    tasks: list[Any]
+    networks: list[Any]
+
+    def played(self, episodes: tuple[Array, ...], most_lanes: int | None) -> Any:
+        """The episodes of policies (by number), tasks (by number) and seeds, under a watch."""
+        limits = [task.time_limit for task in self.tasks if task.time_limit is not None]
+        others = f" and {len(self.tasks) - 1} more tasks" if len(self.tasks) > 1 else ""
+        watch = Watch(one_line(self.tasks[0].name) + others, min(limits, default=None))
+        device = jax_of("JaxTask").config.jax_default_device  # of this thread
+
+        def run() -> Any:
+            with jax_of("JaxTask").default_device(device), single_precision():
+                return self._run(episodes, most_lanes, watch)
+
+        return watched(run, watch)
+
+    def _run(self, episodes: tuple[Array, ...], most_lanes: int | None, watch: Watch) -> Any:
+        from pastmaster.estimation import jax_program as jp  # it imports JAX
+
+        params, stack = _stacked_params(_rounded(self.tasks)), stacked(_rounded(self.networks))
+        assert stack is not None
+        normal = None if stack.normal is None else [part.astype(np.float32) for part in stack.normal]
+        networks, (dynamics, gamma, horizon, observed, _) = (
+            jp.Networks(stack.weights, stack.biases, stack.limits, normal), self.kind,
+        )  # fmt: skip
+        return jp.played(
+            _program(dynamics, self.shape, observed), networks, params, jp.Episodes(*episodes), gamma=gamma,
+            horizon=horizon, lane_bytes=jp.bytes_of_lane(dynamics.reset, params, networks), most_lanes=most_lanes,
+            clock=jp.Clock(watch.limit, watch),
+        )  # fmt: skip
 
 
 @lru_cache(64)  # a program is compiled once in a process, for each size of a batch
-def _program(dynamics: Dynamics, shape: Any) -> Any:
+def _program(dynamics: Dynamics, shape: Any, observed: Any) -> Any:
     from pastmaster.estimation import jax_program as jp
 
     layers = jp.Layers(shape.activations, shape.head, shape.one_hot, shape.start, shape.nvec, shape.box)
-    return jp.program(dynamics.reset, dynamics.episode_step, layers)
+    return jp.program(dynamics.reset, dynamics.episode_step, layers, observed)
 
 
-def _task_kind(task: Any) -> tuple[Any, ...]:
-    dynamics, params = task.program
-    leaves, tree = jax_of("JaxTask").tree.flatten(params)
-    return dynamics, task.gamma, task.horizon, (tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+class _TaskKinds:
+    """The kinds of tasks; each environment is looked at once, since its settings may be many."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Dynamics] = {}
+
+    def __call__(self, task: Any) -> _TaskKind:
+        dynamics, params = task.program
+        if id(dynamics.env) not in self.known:
+            self.known[id(dynamics.env)] = dynamics.now()
+        leaves, tree = jax_of("JaxTask").tree.flatten(params)
+        leaf_kinds = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        now = self.known[id(dynamics.env)]
+        return _TaskKind(now, task.gamma, task.horizon, task.observation_space.dtype, (tree, leaf_kinds))
 
 
 def _network_kind(policy: NetworkPolicy) -> tuple[Any, ...]:
@@ -121,6 +162,13 @@ def _stacked_params(tasks: list[Any]) -> Any:
     return jax_of("JaxTask").tree.map(lambda *leaves: np.stack(leaves), *(task.program[1] for task in tasks))
 
 
+def _rounded(things: list[Any]) -> list[Any]:
+    """Things with the last one repeated: taking some of them out is compiled for every number of them."""
+    from pastmaster.estimation.jax_program import round_size
+
+    return things + things[-1:] * (round_size(len(things)) - len(things))
+
+
 def _seeds(seeds: Sequence[int], task: Array, number: Array) -> Array:
     """The seed of each episode, made once for all policies that run it."""
     size = int(number.max()) + 1 if len(number) else 1
@@ -129,12 +177,17 @@ def _seeds(seeds: Sequence[int], task: Array, number: Array) -> Array:
     return np.array(made, np.uint32)[place]
 
 
-def _not_finite(task: GymTask, policy: str, number: int, played: Any, k: int) -> InvalidInputError:
+def _not_finite(task: GymTask, policy: str, number: int, played: Any, k: int) -> TaskError:
     from pastmaster.estimation import jax_program as jp
 
+    name, episode = one_line(task.name), f"episode {number} of {policy}"
+    if played.wrong[k] == jp.RETURN:
+        return TaskError(
+            f"{name}: the return of {episode} is beyond {jp.LARGEST:.2g}, the largest number of float32, must be "
+            "smaller: its rewards are too large"
+        )
+    step = int(played.steps[k])
+    call, place = ("step", f", at step {step}") if step else ("reset", "")
     reward = "nan" if np.isnan(played.plain[k]) else f"{played.plain[k]:g}"
     what = f"the reward {reward}" if played.wrong[k] == jp.REWARD else "an observation that is not finite"
-    return InvalidInputError(
-        f"{one_line(task.name)}: step returned {what} in episode {number} of {policy}, at step "
-        f"{int(played.steps[k])}, must be finite"
-    )
+    return TaskError(f"{name}: {call} returned {what} in {episode}{place}, must be finite")

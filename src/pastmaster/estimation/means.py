@@ -15,6 +15,7 @@ import numpy as np
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import LARGEST_SEED, whole
 from pastmaster.errors import InvalidInputError, TaskError
+from pastmaster.estimation.jax_rollouts import Runs, play_runs
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import Policy, TablePolicy, as_policy
 from pastmaster.policies.convert import check_fits
@@ -86,15 +87,36 @@ def estimate_values(task: Task, policies: Sequence[Any], *, episodes: int, seed:
     others = sorted(set(range(len(columns))) - set(certain))
     found = episode_returns(task, columns, [EpisodeRange(j, 0, episodes) for j in others], seed) if others else []
     for j, returns in zip(others, found, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean[j] = np.mean(returns)
-            error[j] = np.std(returns, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.inf
-        if not np.isfinite(mean[j]) or (episodes > 1 and not np.isfinite(error[j])):
-            raise TaskError(
-                f"{one_line(task.name or str(task))}: returns are as large as {np.abs(returns).max():g}, must be "
-                "smaller for their mean and its error to be numbers"
-            )
+        mean[j], error[j] = _mean(task, returns)
     return Estimate(mean, error, episodes * len(columns))
+
+
+def estimate_in_programs(tasks: Sequence[Task], policy: Any, episodes: Sequence[int], seeds: Sequence[int]) -> Estimate:
+    """The mean discounted return of one network in each of many JAX tasks [N], all episodes as one program.
+
+    Each task has its own number of episodes and its own seed. The numbers are those of ``estimate_values``.
+    """
+    for task in tasks:
+        fitting_policy(policy, task, "estimate_values: policies[0]")
+    zeros = np.zeros(len(tasks), np.int64)
+    runs = Runs(np.arange(len(tasks)), zeros, zeros, np.array(episodes))
+    returns = np.split(play_runs(tasks, [policy], seeds, runs).returns, np.cumsum(episodes)[:-1])
+    found = np.array([_mean(task, some) for task, some in zip(tasks, returns, strict=True)]).reshape(-1, 2)
+    return Estimate(found[:, 0], found[:, 1], sum(episodes))
+
+
+def _mean(task: Task, returns: FloatArray) -> tuple[float, float]:
+    """The mean of returns and its standard error, infinite of a single one."""
+    n = len(returns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(np.mean(returns))
+        error = float(np.std(returns, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+    if not np.isfinite(mean) or (n > 1 and not np.isfinite(error)):
+        raise TaskError(
+            f"{one_line(task.name or str(task))}: returns are as large as {np.abs(returns).max():g}, must be "
+            "smaller for their mean and its error to be numbers"
+        )
+    return mean, error
 
 
 def is_certain(task: Task, policy: Any) -> bool:

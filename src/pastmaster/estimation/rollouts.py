@@ -251,8 +251,8 @@ class _Rollout:
             observations, _ = self.watch("reset", env.reset, seed=seeds)
             acting = LaneActions(self.actors, episodes)
             going, weight = np.ones(len(episodes), np.bool_), 1.0
-            for _ in range(self.horizon):
-                self._look(observations[going], env.single_observation_space)
+            for n in range(self.horizon):
+                self._look("step" if n else "reset", observations[going], env.single_observation_space)
                 actions = acting.actions(observations, going)
                 observations, rewards, terminated, truncated, _ = self.watch("step", env.step, actions)
                 rewards = np.asarray(rewards, np.float64)  # a product with float32 would be rounded
@@ -266,6 +266,6 @@ class _Rollout:
         finally:
             self.watch("close", env.close)
 
-    def _look(self, observations: Any, space: gym.Space[Any]) -> None:
+    def _look(self, call: str, observations: Any, space: gym.Space[Any]) -> None:
         if isinstance(space, gym.spaces.Box) and not np.isfinite(observations).all():
-            raise TaskError(f"{self.watch.name}: step returned observations that are not finite")
+            raise TaskError(f"{self.watch.name}: {call} returned observations that are not finite")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
 from pastmaster.arrays import Array
 
@@ -33,7 +32,9 @@ def selu(x: Array) -> Array:
 
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
-    values: Array = special.expit(x)
+    from scipy.special import expit  # slow to load
+
+    values: Array = expit(x)
     return values
 
 
@@ -44,7 +45,9 @@ def silu(x: Array) -> Array:
 
 def gelu(x: Array) -> Array:
     """x times the normal distribution function at x."""
-    chances: Array = np.float32(0.5) * (1 + special.erf(x * np.float32(np.sqrt(0.5))))
+    from scipy.special import erf  # slow to load
+
+    chances: Array = np.float32(0.5) * (1 + erf(x * np.float32(np.sqrt(0.5))))
     return x * chances
 
 

@@ -20,8 +20,8 @@ CALLER = "BraxEnv"
 class BraxEnv:
     """A Brax environment for ``JaxTask``; its parameters are the numbers of its physical system, by name.
 
-    The names are paths in ``env.sys``, such as "opt.gravity" or "link.inertia.mass"; ``default_params`` has all of
-    them with their values. Brax has no step limit of its own: give ``JaxTask`` a horizon.
+    The names are paths in ``env.sys``, such as "gravity" (of the backend "mjx": "opt.gravity") or "link.inertia.mass";
+    ``default_params`` has all of them with their values. Brax has no step limit of its own: give ``JaxTask`` a horizon.
 
     Parameters
     ----------

@@ -165,7 +165,8 @@ class GymTask:
                 env = specs.made("GymTask: kwargs", known, self.kwargs, self.wrappers, disable_env_checker=True)
         except Exception as error:  # an environment's constructor may raise anything
             raise InvalidInputError(
-                f"GymTask: {one_line(self._called)} cannot be made with {shown(self.kwargs)}: {shown(error)}"
+                f"GymTask: {one_line(self._called)} cannot be made with {shown(self.kwargs)}: "
+                f"{error if isinstance(error, InvalidInputError) else shown(error)}"
             ) from None
         if not isinstance(env, gym.Env):
             raise InvalidInputError(f"GymTask: env_id returned {shown(env)}, must return a Gymnasium environment")

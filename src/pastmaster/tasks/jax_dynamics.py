@@ -8,9 +8,12 @@ and types of all of them without running anything, so what is wrong with them is
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +24,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 CALLER = "JaxTask"
+KINDS = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}  # of parameters, as JAX takes them
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -33,8 +37,29 @@ def jax_of(place: str) -> Any:
     return jax
 
 
+def single_precision() -> AbstractContextManager[Any]:
+    """Within it JAX computes in float32 and int32, as by default, whatever this process has set for itself."""
+    jax = jax_of(CALLER)
+    if hasattr(jax, "enable_x64"):
+        return cast(AbstractContextManager[Any], jax.enable_x64(False))
+    return cast(AbstractContextManager[Any], importlib.import_module("jax.experimental").disable_x64())  # older JAX
+
+
+class Same:
+    """An object that equals itself alone; it lives as long as this does, so that no other takes its place."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 class Dynamics:
-    """The functions of an environment; two are equal if it is the same object, or of one class and settings."""
+    """The functions of an environment; two are equal if their class and settings are, when made and now."""
 
     def __init__(self, env: Any) -> None:
         jax_of(CALLER)
@@ -44,20 +69,25 @@ class Dynamics:
                 "step(key, state, action, params), or the id of one that is registered with Gymnasium"
             )
         self.env, self.name = env, str(attribute(env, "called") or type(env).__name__)
+        self.key = self._key()
+        self._hash = hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dynamics) and self._key == other._key
+        if not isinstance(other, Dynamics) or self.key != other.key:
+            return False
+        return bool(self.key == self._key() and other.key == other._key())  # else a program traced again is another one
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
-    @property
     def _key(self) -> Any:
-        """What tells an environment from others: its class and settings, where they are plain values, else itself."""
+        """What tells an environment from others: its class and its settings, as they are now."""
         settings = attribute(self.env, "__dict__")
-        if not isinstance(settings, dict) or not all(map(_is_plain, settings.values())):
-            return id(self.env)
-        return type(self.env), tuple(sorted(settings.items()))
+        return (type(self.env), _content(settings, {})) if isinstance(settings, dict) else Same(self.env)
+
+    def now(self) -> Dynamics:
+        """This, or the same environment with the settings that it has now."""
+        return self if self.key == self._key() else Dynamics(self.env)
 
     def reset(self, key: Any, params: Any) -> tuple[Any, Any]:
         """The first observation and state of an episode."""
@@ -82,9 +112,11 @@ class Dynamics:
         own = attribute(self.env, "default_params")
         if own is not None and (params is None or isinstance(params, Mapping)):
             params = self._replaced(own, dict(params or {}))
-        leaves, tree = jax_of(CALLER).tree_util.tree_flatten_with_path(params)
-        found = [self._leaf(value, path) for path, value in leaves]
-        return tree.unflatten(found)
+        flatten = jax_of(CALLER).tree_util.tree_flatten_with_path
+        leaves, tree = flatten(params)
+        usual, its = flatten(dict(own) if isinstance(own, Mapping) else own)
+        real = [np.asarray(leaf).dtype.kind == "f" for _, leaf in usual] if tree == its else [False] * len(leaves)
+        return tree.unflatten([self._leaf(value, path, r) for (path, value), r in zip(leaves, real, strict=True)])
 
     def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
         """The environment's own parameters, some of them replaced."""
@@ -105,16 +137,25 @@ class Dynamics:
             return dict(own) | some
         return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
 
-    def _leaf(self, value: Any, path: Any) -> Array:
-        """One parameter as JAX takes it."""
+    def _leaf(self, value: Any, path: Any, real: bool) -> Array:
+        """One parameter as JAX takes it; a whole number becomes a real one where the environment's own is ``real``."""
         array = np.asarray(value)
-        kinds = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}
-        if array.dtype.kind not in kinds or (array.dtype.kind == "f" and np.isnan(array).any()):
-            name = jax_of(CALLER).tree_util.keystr(path)
-            raise InvalidInputError(f"{CALLER}: params{name} is {shown(value)}, must be numbers")
-        if array.dtype.kind in "iu" and array.dtype.itemsize == 1:  # bytes of a picture stay bytes
+        kind = "f" if real and array.dtype.kind in "iu" else array.dtype.kind
+        name = f"params{jax_of(CALLER).tree_util.keystr(path)}"
+        if kind not in KINDS or (kind == "f" and np.isnan(array).any()):
+            raise InvalidInputError(f"{CALLER}: {name} is {shown(value)}, must be numbers")
+        if kind in "iu" and array.dtype.itemsize == 1:  # bytes of a picture stay bytes
             return array
-        return array.astype(kinds[array.dtype.kind])
+        with np.errstate(over="ignore"):
+            taken: Array = array.astype(KINDS[kind])
+        same = np.isfinite(taken) | ~np.isfinite(array) if kind == "f" else taken == array
+        if not same.all():
+            limits = np.finfo(np.float32) if kind == "f" else np.iinfo(KINDS[kind])
+            least, most = (f"{x:.4g}" if kind == "f" else x for x in (limits.min, limits.max))
+            raise InvalidInputError(
+                f"{CALLER}: {name} is {shown(value)}, must be in {least} .. {most}: JAX takes it as {taken.dtype}"
+            )
+        return taken
 
     def differing(self, params: Any) -> dict[str, str]:
         """The single numbers in which parameters differ from the environment's own, by name."""
@@ -125,7 +166,7 @@ class Dynamics:
             own = [(path, np.float32(np.nan)) for path, _ in given]
         names = [tree_util.keystr(path).strip(".[]'\"") for path, _ in given]
         pairs = zip(names, given, own, strict=True)
-        return {name: f"{leaf:.6g}" for name, (_, leaf), (_, usual) in pairs if not leaf.ndim and leaf != usual}
+        return {name: number_name(leaf) for name, (_, leaf), (_, usual) in pairs if not leaf.ndim and leaf != usual}
 
     def spaces(self, params: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
         """The spaces of observations and actions, as Gymnasium has them."""
@@ -145,7 +186,10 @@ class Dynamics:
             return gym.spaces.Discrete(int(size))
         low, high = attribute(given, "low"), attribute(given, "high")
         if low is None or high is None or not isinstance(shape, tuple):
-            raise InvalidInputError(f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box")
+            raise InvalidInputError(
+                f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box, of Gymnasium or of "
+                f"gymnax: set it, or define {name}(self, params)"
+            )
         dtype = np.dtype(attribute(given, "dtype") or np.float32)
         low, high = (np.broadcast_to(np.asarray(limit), shape).astype(dtype) for limit in (low, high))
         return gym.spaces.Box(low, high, shape, dtype.type)
@@ -156,8 +200,37 @@ class Dynamics:
         _check_shapes(self, tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves), *map(_key_of, spaces))
 
 
-def _is_plain(value: Any) -> bool:
-    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, PLAIN)
+def number_name(value: Any) -> str:
+    """A parameter in a name: a real number with as many digits as tell it from all others of float32."""
+    is_real = isinstance(value, float) or (isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f")
+    with np.errstate(over="ignore"):
+        return str(np.float32(value)) if is_real else str(value)
+
+
+def _content(value: Any, seen: dict[int, int]) -> Any:
+    """A setting by what is in it, so that one that changes makes another program; of code, the object itself.
+
+    ``seen`` has the numbers of what was met before, by id: an object may hold itself.
+    """
+    if isinstance(value, PLAIN):
+        return type(value), repr(value)  # -0.0 is not 0.0, and nan is itself
+    if id(value) in seen:
+        return seen[id(value)]
+    if callable(value) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"builtins", "types"}:
+        return Same(value)
+    seen[id(value)] = len(seen)
+    if isinstance(value, Mapping):
+        return type(value), tuple((_content(key, seen), _content(item, seen)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(_content(item, seen) for item in value)
+    if attribute(value, "dtype") is not None and attribute(value, "shape") is not None:
+        try:
+            array = np.asarray(value)
+        except Exception:  # of whatever kind: a type of JAX's own, or what is not there while a program is traced
+            return Same(value)
+        return array.shape, array.dtype, Same(value) if array.dtype.hasobject else array.tobytes()
+    settings = attribute(value, "__dict__")
+    return (type(value), _content(settings, seen)) if isinstance(settings, dict) else Same(value)
 
 
 def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
@@ -198,7 +271,8 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
 def _traced(dynamics: Dynamics, call: str, jax: Any, *arguments: Any) -> Any:
     """The shapes of what a function returns; an error where it raises."""
     try:
-        return jax.eval_shape(getattr(dynamics, call), *arguments)
+        with single_precision():
+            return jax.eval_shape(getattr(dynamics, call), *arguments)
     except InvalidInputError:
         raise
     except Exception as error:  # of whatever kind: it is the environment's

@@ -14,7 +14,7 @@ import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.checks import attribute, whole
-from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, action_type, jax_of
+from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, action_type, jax_of, single_precision
 
 SEEDS = 2**32  # JAX takes this many
 LANES = 8  # of the smallest program: others have a power of two times as many
@@ -43,12 +43,15 @@ class JaxLanes:
         self.padded = LANES * 2 ** max(0, (lanes - 1) // LANES).bit_length()
         self.observation_type, self.action_type = spaces[0].dtype, action_type(spaces[1].dtype)
         self.keys, self.state, self.steps = None, None, 0
+        self.compiled: tuple[Any, Any] = (None, None)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         """Begin an episode of each seed; the first observations."""
         given = np.zeros(self.padded, np.uint32)
         given[: self.lanes] = np.asarray(seeds) % SEEDS
-        self.keys, observation, self.state = _compiled(self.dynamics)[0](given, self.params)
+        with single_precision():
+            self.compiled = _compiled(self.dynamics.now())
+            self.keys, observation, self.state = self.compiled[0](given, self.params)
         self.steps = 0
         return self._observed(observation)
 
@@ -57,9 +60,10 @@ class JaxLanes:
         given = np.zeros((self.padded, *np.shape(actions)[1:]), self.action_type)
         given[: self.lanes] = actions
         self.steps += 1
-        observation, self.state, *rest = _compiled(self.dynamics)[1](
-            self.keys, np.int32(self.steps), self.state, given, self.params
-        )
+        with single_precision():
+            observation, self.state, *rest = self.compiled[1](
+                self.keys, np.int32(self.steps), self.state, given, self.params
+            )
         reward, terminated, truncated = (np.asarray(part)[: self.lanes] for part in rest)
         return self._observed(observation), reward.astype(np.float64), terminated, truncated
 

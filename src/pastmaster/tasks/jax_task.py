@@ -15,7 +15,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.gymnasium_table import environment_name
-from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, jax_of
+from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, jax_of, number_name
 from pastmaster.tasks.jax_env import JaxEnv
 
 
@@ -56,7 +56,9 @@ class JaxTask(GymTask):
     reward_range : (float, float), optional
         The least and the greatest reward of a step, where the environment has no ``reward_range``.
     time_limit : float, optional
-        The most seconds of one call, as for ``GymTask``; compiling counts.
+        The most seconds of one call, as for ``GymTask``; compiling counts. Episodes of networks are run in blocks of
+        steps, and a call is a block: one step at first, more only where those before took little of the limit. A call
+        that hangs ends in a ``TaskError``, but JAX cannot be interrupted: it computes on until the process ends.
 
     Raises
     ------
@@ -83,10 +85,13 @@ class JaxTask(GymTask):
                     raise InvalidInputError(
                         f"{CALLER}: params is {shown(params)}, must be a dict of parameters by name for an id"
                     )
+                numbers = {key: number_name(value) for key, value in given.items()}
+                more["name"] = name if name else environment_name(env, numbers)
                 super().__init__(env, dict(given), **more)
             else:
                 dynamics = Dynamics(env)
                 filled = dynamics.filled(params)
+                dynamics.check(filled, dynamics.spaces(filled))  # here, so that an error is told as it is
                 more["name"] = name if name else environment_name(dynamics.name, dynamics.differing(filled))
                 super().__init__(_Maker(env, filled), **more)
             if self.program is None:
@@ -138,7 +143,21 @@ class JaxTask(GymTask):
             if len(called) != len(each):
                 raise InvalidInputError(f"{caller}: names has {len(called)} entries, must have {len(each)}, one a task")
             shared = env if isinstance(env, str) else Dynamics(env).env
+            each = each if isinstance(env, str) else _of_one_type(each, caller)
             return [cls(shared, some, name=name, **settings) for some, name in zip(each, called, strict=True)]
+
+
+def _of_one_type(each: list[Any], caller: str) -> list[Any]:
+    """Parameters of a family: a number that is real in one task is real in all."""
+    tree = jax_of(caller).tree
+    leaves, structures = zip(*map(tree.flatten, each), strict=True) if each else ((), ())
+    if not any(leaves) or any(structure != structures[0] for structure in structures):
+        return each
+    columns = [
+        [float(x) if type(x) is int else x for x in column] if any(type(x) is float for x in column) else column
+        for column in zip(*leaves, strict=True)
+    ]
+    return [structure.unflatten(row) for structure, row in zip(structures, zip(*columns, strict=True), strict=True)]
 
 
 def _unstacked(params: Any, caller: str) -> list[Any]:
