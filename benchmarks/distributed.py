@@ -9,6 +9,7 @@ import itertools
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 from benchmarks.scale import MAX_LOSS, tasks
@@ -19,10 +20,14 @@ WORKERS, PIECE = 4, 250
 
 
 def work(piece: tuple[str, int, int]) -> list[int]:
-    """Store so many tasks of one seed."""
+    """Store so many tasks of one seed. A worker opens the repository once: what it has read it then knows."""
     place, seed, count = piece
-    with Repository(place) as repository:
-        return repository.add_many(itertools.islice(tasks(seed), count))
+    return opened(place).add_many(itertools.islice(tasks(seed), count))
+
+
+@cache
+def opened(place: str) -> Repository:
+    return Repository(place)
 
 
 def streamed(place: str, total: int, n_jobs: int) -> float:

@@ -23,7 +23,7 @@ from pastmaster.repository.stack import Stack
 
 MAX_LOSS, SIZES, MATRIX = 1.0, (10_000, 100_000), 5_000
 KEPT = ((20, 1.0), (100, 1.0), (100, 0.1))  # policies kept, and the repository's max_loss
-DRAWS = (1, 2)  # seeds of the tasks on which what is kept is judged
+DRAWS = (2, 3)  # seeds of the tasks on which what is kept is judged
 
 
 def tasks(seed: int) -> Iterator[TabularMDP]:
@@ -127,6 +127,6 @@ def _kept(place: Path, found: Sequence[TabularMDP], U: np.ndarray, k: int, max_l
     ratio, told = truth / whole.mean_loss, kept.over_all
     assert told is not None
     held = told.low - 1e-9 <= truth <= told.high + 1e-9
-    shown = f"{truth:.4g} ({told.low:.4g} to {told.high:.4g} told, at least {told.lower_bound:.3g}), {show(took)}"
+    shown = f"{truth:.4g} ({told.low:.4g} to {told.high:.4g} told, at least {told.lower_bound:.4g}), {show(took)}"
     what = f"mean loss of {k} kept of {len(founders)} (max_loss {max_loss:g}), {len(found):,} tasks of seed {seed}"
     return Row(what, shown, f"{whole.mean_loss:.4g}", f"{ratio:.3f}", "<= 1.05", ratio <= 1.05 and held)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import faults
@@ -28,6 +30,11 @@ def filled(path: Path, *numbers: int) -> Path:
         for number in numbers:
             repository.add(small_task(number))
     return path
+
+
+def turn_log_on(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def names_in(path: Path) -> set[str]:
@@ -338,19 +345,20 @@ print("done", rounds, failures, highest)
 
 
 @pytest.mark.repeated
-@pytest.mark.parametrize("former", [False, True], ids=["new", "former"])
+@pytest.mark.parametrize("logs", ["never", "at first", "now and then"])
 def test_a_reader_who_may_not_write_sees_what_the_owner_writes(
-    former: bool, tmp_path: Path, attempts: Callable[[str, str], Tally]
+    logs: str, attempts: Callable[[str, str], Tally]
 ) -> None:
-    """[40 adds of the owner]: the reader sees the last ones, and no damage that is not there."""
+    """[20 adds of the owner]: the reader sees the last ones, and no damage that is not there.
+
+    A file has a log while it is served, and after a kill until its owner opens it again.
+    """
     tally = attempts("reader without rights beside a writer", "no false damage, no frozen view, nobody locked out")
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         path = filled(folder / "r.db", 0)
-        if former:
-            connection = sqlite3.connect(path)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.close()
+        if logs != "never":
+            turn_log_on(path)
         path.chmod(0o644)
         folder.chmod(0o755)
         stop = folder / "stop"
@@ -358,10 +366,12 @@ def test_a_reader_who_may_not_write_sees_what_the_owner_writes(
         assert reader.stdout is not None
         try:
             reader.stdout.readline()
-            with Repository(path) as repository:
-                for number in range(1, repetitions(200, 20)):
-                    repository.add(small_task(number))
-                total = len(repository)
+            total = repetitions(200, 20)
+            per_opening = 3 if logs == "now and then" else total
+            for first in range(1, total, per_opening):
+                filled(path, *range(first, min(first + per_opening, total)))
+                if logs == "now and then":
+                    turn_log_on(path)
             stop.touch()
             out = reader.communicate(timeout=faults.PATIENCE)[0].splitlines()
         finally:
@@ -372,6 +382,43 @@ def test_a_reader_who_may_not_write_sees_what_the_owner_writes(
         for line in out[:-1]:
             tally.failed(line)
         assert 0 < int(last[3]) <= total
+
+
+WAITING_READER = """
+import os, sys
+from pastmaster import Repository
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+with Repository(sys.argv[1], create=False) as repository:
+    print(len(repository.records()), flush=True)
+    sys.stdin.readline()
+    print(len(repository.records()), flush=True)
+"""
+
+
+def test_a_reader_who_may_not_write_waits_until_a_change_is_complete() -> None:
+    """A first page that counts more pages than there are: so a file looks in the middle of a commit."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        path, journal = filled(folder / "r.db", 0, 1), folder / "r.db-journal"
+        turn_log_on(path)
+        path.chmod(0o644)
+        folder.chmod(0o755)
+        whole = path.read_bytes()
+        with subprocess.Popen(
+            [sys.executable, "-c", WAITING_READER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as reader:
+            assert reader.stdin is not None
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "2\n"
+            journal.touch()
+            os.truncate(path, len(whole) - 4096)
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+            time.sleep(0.5)
+            path.write_bytes(whole)
+            journal.unlink()
+            assert reader.stdout.readline() == "2\n"
 
 
 # Backups

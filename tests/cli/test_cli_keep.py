@@ -308,8 +308,8 @@ def on_terminal(*arguments: object) -> tuple[str, str]:
 
 
 def test_who_waits_longer_than_two_seconds_sees_a_bar(scores, tmp_path):
-    hard = random_table(tmp_path / "hard.csv", 300, 120)
-    asked = (hard, "-k", 10, "--time-limit", 4, "--seed", 1)
+    hard = random_table(tmp_path / "hard.csv", 500, 300)  # takes all of its time on a fast machine too
+    asked = (hard, "-k", 20, "--time-limit", 4, "--seed", 1)
     printed, seen = on_terminal(*asked)
     assert "searching and proving" in seen
     assert "searching" not in printed

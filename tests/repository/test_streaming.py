@@ -16,7 +16,7 @@ from repository_reference import constant_policy, one_step_task, random_task, ra
 from pastmaster import ContinualTransfer, GymTask, InvalidInputError, Repository, RepositoryError, cross_values, solve
 from pastmaster.clustering.over_all import lower_limit
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import addition, admission, asked, settling
+from pastmaster.repository import addition, admission, asked, auditing, settling
 from pastmaster.repository.stack import Stack
 
 MAX_LOSS = 0.5
@@ -122,9 +122,8 @@ def test_black_boxes_obey_the_rule_by_their_estimates(place):
 # Landmarks
 
 
-def test_every_cell_has_a_landmark_and_weights_make_means_unbiased(tmp_path, monkeypatch):
+def test_every_cell_has_a_landmark_and_weights_make_means_unbiased(tmp_path):
     """Over all salts the weighted mean of any number of a task is that of all tasks; the plain mean is not."""
-    monkeypatch.setattr(admission, "LANDMARKS", 16)
     with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
         repository.add_many(family(80))
         own = {record.id: record.own_policy for record in repository.records()}
@@ -135,6 +134,8 @@ def test_every_cell_has_a_landmark_and_weights_make_means_unbiased(tmp_path, mon
             marks = repository.database.read(lambda c, r=rule: admission.landmarks(c, r, 16))
             assert {own[task] for task in marks.tasks} == {*own.values()}
             assert marks.weights.sum() == pytest.approx(1.0)
+            fewer = repository.database.read(lambda c, r=rule: admission.landmarks(c, r, 8))
+            assert {*fewer.tasks} <= {*marks.tasks}
             found = np.array([number[task] for task in marks.tasks])
             weighted.append(float(marks.weights @ found))
             plain.append(found.mean())
@@ -188,12 +189,14 @@ def test_of_few_tasks_all_are_looked_at_and_the_mean_is_exact(streamed):
 def test_the_interval_holds_the_mean_loss_over_all_tasks(streamed, monkeypatch, tmp_path):
     """[300 draws]: at 95%, more than 27 misses have a chance below 1 in 1,000. A third of the width would miss more."""
     place, losses = streamed
-    monkeypatch.setattr(asked, "AUDIT", 60)
+    monkeypatch.setattr(auditing, "AUDIT", 60)
     with Repository(shutil.copy(place, tmp_path / "r.db")) as repository:
         values = asked.Values.of_all(repository._contents, True)
         found = repository.keep(k=2, rng=0)
         truth = losses[:, found.columns].min(axis=1).mean()
-        told = [asked.over_all(repository._contents, values, found, np.random.default_rng([5, i])) for i in range(300)]
+        told = [
+            auditing.audit(repository._contents, values, found, np.random.default_rng([5, i])).told for i in range(300)
+        ]
     assert all(one.sampled == 60 and one.low <= one.mean_loss <= one.high for one in told)
     assert sum(not one.low <= truth <= one.high for one in told) <= 27
     third = [(one.mean_loss - one.low, one.high - one.mean_loss, one.mean_loss) for one in told]
@@ -213,7 +216,7 @@ def test_the_lower_bound_holds_for_all_tasks_and_that_of_landmarks_alone_does_no
         for size in sizes
         for columns in itertools.combinations(range(losses.shape[1]), size)
     )
-    monkeypatch.setattr(asked, "landmarks", lambda c, rule: admission.landmarks(c, rule, 10))
+    monkeypatch.setattr(asked, "LANDMARKS", 10)
     with Repository(shutil.copy(place, tmp_path / "r.db")) as repository:
         bounds, alone = [], []
         for salt in range(60):
@@ -295,7 +298,8 @@ def test_a_policy_that_was_given_and_is_forgotten_cannot_be_asked_back(place):
         with pytest.raises(InvalidInputError, match=r"set_max_loss: max_loss is 0.1, but task 2 .* at least 0.5"):
             repository.set_max_loss(0.1)
         assert repository.max_loss == 1.0
-        repository.set_max_loss(None)
+        with pytest.warns(UserWarning, match=r"set_max_loss: the policies that 1 task .* task 2 loses most, 0.5; "):
+            repository.set_max_loss(None)
         assert same_bits(repository.cross_values(), np.array([[5.0, 5.0], [4.0, 4.0]]))
         assert repository.record(2).best_value == 4.5
 

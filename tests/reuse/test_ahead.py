@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pastmaster import FixedPolicy, InvalidInputError, JaxTask, transfer
+from pastmaster import FixedPolicy, JaxTask, transfer
+from pastmaster.errors import TaskError
 from pastmaster.policies import FunctionPolicy, NetworkPolicy
 from pastmaster.reuse import ahead
 
@@ -45,7 +46,5 @@ def test_a_bad_reward_of_a_source_is_told():
             return observation, state, reward * jax.numpy.nan, over, info
 
     task = JaxTask(Broken(), horizon=5, name="broken")
-    with pytest.raises(
-        InvalidInputError, match=r"^transfer: broken: step returned the reward nan in episode \d+ of sourc"
-    ):
+    with pytest.raises(TaskError, match=r"^broken: step returned the reward nan in episode \d+ of sourc"):
         transfer(task, [network(0)], episodes=5, learner=FixedPolicy(FunctionPolicy(lambda x: 0)), rng=0, bounds=(0, 5))

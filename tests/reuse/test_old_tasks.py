@@ -10,6 +10,7 @@ import reuse_reference
 
 from pastmaster import (
     Experience,
+    FixedPolicy,
     GymTask,
     Informed,
     InvalidInputError,
@@ -143,6 +144,26 @@ def test_an_estimate_of_cross_values_comes_with_its_errors():
         InvalidInputError, match="transfer: experience has 3 columns, must have one to each of 2 sources"
     ):
         as_experience("transfer", estimate, 2)
+
+
+def test_an_estimate_of_more_policies_is_experience_of_the_sources():
+    """Its columns are taken by name; without names the error says what to pass."""
+    rng = np.random.default_rng(0)
+    carts = [GymTask("pastmaster/CartPole-v0", {"gravity": gravity}, horizon=9) for gravity in (5.0, 9.0, 15.0)]
+    networks = {name: NetworkPolicy([(rng.normal(size=(2, 4)), np.zeros(2))]) for name in "abc"}
+    estimate = estimate_cross_values(carts, networks, budget=90, rng=rng)
+    found = as_experience("transfer", estimate, 2, ["c", "a"])
+    np.testing.assert_array_equal(found.values, estimate.mean[:, [2, 0]])
+    np.testing.assert_array_equal(found.errors, estimate.standard_error[:, [2, 0]])
+    np.testing.assert_array_equal(found.spread, estimate.spread[:, [2, 0]])
+    assert found.sources == ("c", "a")
+    told = r"must have one to each of 2 sources: .* the columns of those kept, U\[:, kept.columns\] \(estimate.mean\[:"
+    for names in (None, ["c", "d"]):
+        with pytest.raises(InvalidInputError, match=told):
+            as_experience("transfer", estimate, 2, names)
+    learner = FixedPolicy(networks["b"])
+    run = transfer(carts[0], {"c": networks["c"]}, experience=estimate, episodes=3, learner=learner, rng=0)
+    assert run.returns.shape == (1, 3)
 
 
 def test_cross_values_of_the_kept_policies_are_experience(rng):

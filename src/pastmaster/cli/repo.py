@@ -36,21 +36,24 @@ def repo() -> None:
 
 @repo.command()
 @options.repository_argument
-@click.option("--max-loss", type=float, help="Store a policy only if its task would otherwise lose more than this.")
+@click.option(
+    "--max-loss", type=float,
+    help="Store a policy only if its task would otherwise lose more than this; of a repository without tasks.",
+)  # fmt: skip
 def init(place: str, max_loss: float | None) -> None:
-    """Make an empty repository (one that is there already is left as it is)."""
+    """Make an empty repository (one that is there already is left as it is, but for the --max-loss of an empty one)."""
     with options.opened(place, create=True, max_loss=max_loss) as repository:
         printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
 
 
-@repo.command("max-loss")
+@repo.command("max-loss", context_settings={"ignore_unknown_options": True})  # -1 is a number
 @options.repository_argument
 @click.argument("limit", required=False)
 def max_loss(place: str, limit: str | None) -> None:
     """Tell, or set to LIMIT, what a task may lose before its own policy is stored ("none": all policies are).
 
-    With a limit, policies that no task needs are forgotten, and a repository grows with what it keeps. With none, each
-    task is solved again, and each policy valued in every task.
+    With a limit, policies that no task needs are forgotten, but for those that the latest keep keeps, and a repository
+    grows with what it keeps. With none, each task is solved again, and each policy valued in every task.
 
     \b
     pastmaster repo max-loss tasks.db
@@ -309,6 +312,8 @@ def _facts(repository: Repository) -> dict[str, Any]:
     """A repository in a few lines."""
     found, clusterings = repository.records(), repository.clusterings()
     facts: dict[str, Any] = {"repository": repository.place, "tasks": len(found)}
+    if (limit := repository.max_loss) is not None:
+        facts["max_loss"] = limit
     if found:
         facts["policies_of_record"] = len({record.policy_of_record for record in found})
         facts["kinds"] = ", ".join(sorted({record.kind for record in found}))

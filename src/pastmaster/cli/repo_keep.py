@@ -120,9 +120,9 @@ def _print(kept: list[dict[str, Any]]) -> None:
 
 def _kept(repository: Repository, found: Clustering) -> list[dict[str, Any]]:
     """The policy that serves each cell: its name and file, the task it came with, and the cell's size and radius."""
-    policies, records = repository.policy_records(repository.cell_policies()), repository.records()
-    came_with = {record.own_policy: record.id for record in records}
-    tasks = [[records[i].id for i in found.members(cell).tolist()] for cell in range(found.n_clusters)]
+    policies, ids = repository.policy_records(repository.cell_policies()), [*repository.cells()]
+    came_with = {record.own_policy: record.id for record in repository.records()}
+    tasks = [[ids[i] for i in found.members(cell).tolist()] for cell in range(found.n_clusters)]
     return [
         {
             "policy": policy.id, "name": policy.name, "source": policy.source, "task": came_with.get(policy.id),

@@ -15,11 +15,11 @@ from pastmaster.checks import as_name, is_whole, listed
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.different import different_cells
 from pastmaster.clustering.doubts import Doubt, shifts
-from pastmaster.clustering.over_all import OverAll
+from pastmaster.clustering.over_all import OverAll, line_of
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
-from pastmaster.tables import WIDEST, counted, cut, frame, html_table, one_line, shown
+from pastmaster.tables import WIDEST, counted, cut, frame, html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -313,7 +313,7 @@ class Clustering:
             names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "
             measured = f"{KEPT[self.kind](self)}{end}"
             if self.over_all is not None:
-                return one_line(f"{kept}{self.over_all}")
+                return f"{kept}{line_of(self.over_all, WIDEST - len(kept))}"
             return next((x for x in (f"{names}{measured}",) if len(x) <= WIDEST), f"{kept}{measured}")
         split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
         line = f"{kept}cost {self.cost:.4g}{split}{end}"

@@ -157,7 +157,8 @@ class Addition:
         stored = self._stored(connection)
         number = int(stored[0]["id"]) if stored else self._insert_new(connection)
         if stored and self._is_better(connection, stored[0]):
-            self._install(connection, stored[0])
+            if not self._moved(connection, stored[0]):
+                self._install(connection, stored[0])
         elif stored:
             self._rename(connection, stored[0])
         if run is not None:
@@ -220,7 +221,7 @@ class Addition:
 
     def _forgotten(self, worth: Worth) -> dict[str, Any]:
         """What is stored of a policy that is not."""
-        return {"forgotten": worth._asdict() | {"provenance": self.policy_row["provenance"]}}
+        return {"forgotten": worth._asdict() | what_it_is(self.policy_row)}
 
     def _insert_policy(self, connection: sa.Connection) -> int:
         """Store the policy with its column: its values in the tasks there are, or in those it was valued in."""
@@ -258,6 +259,28 @@ class Addition:
             rows.update(connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
         drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
 
+    def _moved(self, connection: sa.Connection, task: rows.Row) -> bool:
+        """By the rule: give a stored task the best of all candidates, some of them newer than it, if that covers it."""
+        rule, number, contents = self.contents.rule(connection), task["id"], self.contents
+        if rule is None:
+            return False
+        policies, row = contents.policy_ids(connection), Vector()
+        values, errors = (read_known(connection, [number], policies, what)[0].tolist() for what in ("values", "errors"))
+        known = zip(policies, map(Worth, values, errors), strict=True)
+        row.worths |= {policy: worth for policy, worth in known if not math.isnan(worth.value)}
+        missing = [policy for policy in policies if policy not in row.worths]
+        valued = contents.tasks.get(connection, [number])[0]
+        contents.value_policies(lambda work: work(connection), row, valued, missing, stacked=True)
+        own, mine = max(policies, key=lambda policy: row.worths[policy].value), self.column.worths[number]
+        if not rule.covers(mine.value, row.worths[own].value):
+            return False
+        settings = task["settings"] | self._forgotten(mine)
+        rows.replace_arrays(connection, "tasks", number, vector_arrays("row", row.worths))
+        changed = of_record({own: row.worths[own]}, own) | {"own_policy": own, "settings": settings}
+        rows.update(connection, "tasks", task, **changed)
+        drop_unused(connection, contents, task["own_policy"], task["policy_of_record"])
+        return True
+
     def _install(self, connection: sa.Connection, task: rows.Row) -> None:
         """Put the policy in the place of a stored task's own."""
         number, old = task["id"], task["own_policy"]
@@ -279,6 +302,12 @@ class Addition:
         worths = known | {new: self.column.worths[number]}
         rows.update(connection, "tasks", now, **of_record(worths, new))
         drop_unused(connection, self.contents, old, now["policy_of_record"])
+
+
+def what_it_is(policy: rows.Row) -> dict[str, Any]:
+    """What is stored of a forgotten policy besides its worth: where it came from, and what it was called."""
+    called = {name: policy["settings"][name] for name in records.CALLED if name in policy["settings"]}
+    return {"provenance": policy["provenance"]} | called
 
 
 def check_family(connection: sa.Connection, task: Task, caller: str = "Repository.check_family") -> None:

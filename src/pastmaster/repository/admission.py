@@ -18,11 +18,16 @@ where what is lost from task to task is a metric, a set whose members are more t
 the smallest set of balls of radius epsilon / 2 that covers the family.
 
 **Landmarks.** The *cell* of a candidate is the tasks that have it as their own policy: its founder, and those that it
-covered best when they came. A task never changes its cell, so the cells are strata. In each, the tasks of the lowest
+covered best when they came. A task changes its cell only if it comes again with a better policy, is given another, or
+its candidate was damaged, none of which looks at landmarks; ``set_max_loss`` makes new cells and a new salt. So the
+cells are strata. In each, the tasks of the lowest
 priority are the landmarks. A task's priority is SHA-256 of its digest and of a salt that is drawn when the rule is
 settled: with respect to the salt the landmarks of a cell are a uniform sample of it without replacement, whatever the
 order in which tasks came, and nothing need be stored for it. A cell of n of the N tasks has max(1, n L / N) landmarks
-or so for L in all; each counts n / (N times how many the cell has), which makes weighted means unbiased.
+or so for L in all; each counts n / (N times how many the cell has), which makes weighted means unbiased. Policies are
+chosen on L = 10,000: a choice of k of c policies is fitted to the tasks it is made on, and with 2,048 of 5,000 tasks
+100 policies lost 9 to 15% more on all of them than they had to, with all 5,000 less than 1%. Where L is smaller the
+landmarks are some of those of a larger L.
 """
 
 from __future__ import annotations
@@ -42,7 +47,6 @@ from pastmaster.repository import rows
 from pastmaster.repository.schema import admissions, tasks
 from pastmaster.repository.worth import BETTER
 
-LANDMARKS = 2048  # in all, or one to each cell if there are more of these
 EXACT_UP_TO = 2000  # tasks; with more a repository without ``max_loss`` warns
 
 
@@ -91,8 +95,8 @@ def checked_max_loss(caller: str, max_loss: Any) -> float | None:
     return None if max_loss is None else within(caller, "max_loss", max_loss, 0.0, math.inf)
 
 
-def landmarks(connection: sa.Connection, rule: Admission, most: int = LANDMARKS) -> Landmarks:
-    """The tasks that stand for all, in order of id."""
+def landmarks(connection: sa.Connection, rule: Admission, most: int) -> Landmarks:
+    """The tasks that stand for all, in order of id: ``most``, or one to each cell if there are more of these."""
     cells: dict[int, list[tuple[bytes, int]]] = defaultdict(list)
     n_tasks = 0
     for number, cell, digest in connection.execute(sa.select(tasks.c.id, tasks.c.own_policy, tasks.c.digest)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 
 import sqlalchemy as sa
 
@@ -17,31 +16,33 @@ from pastmaster.repository.schema import tasks as tasks_table
 def commit_all(contents: Contents, additions: Sequence[Addition]) -> list[int]:
     """Store tasks and policies; returns the tasks' ids.
 
-    What is read of records that are not committed yet is forgotten if the transaction fails, or is run again.
+    Each try begins with what was known before the transaction: ids of records that were not committed are given to
+    other records, and what was read or valued under them would then be taken for theirs.
     """
-    database, tries = contents.database, count()
+    database, inside = contents.database, contents
     rule = database.read(contents.rule)
     if rule is not None:
         database.read(lambda connection: _value(connection, contents, additions))
     else:
         for one in additions:
             one.prepare(database.read)
+    known = [(dict(one.row.worths), dict(one.column.worths)) for one in additions]
 
     def insert(connection: sa.Connection) -> list[int]:
-        if next(tries):
-            contents.clear()
+        nonlocal inside
+        inside = contents.apart()
+        for one, (row, column) in zip(additions, known, strict=True):
+            one.contents, one.row.worths, one.column.worths = inside, dict(row), dict(column)
         now = contents.rule(connection)
         return [one.insert(connection, None) for one in additions] if now is None else _insert(connection, now)
 
     def _insert(connection: sa.Connection, now: Admission) -> list[int]:
-        return Group(connection, contents, now).insert(additions)
+        return Group(connection, inside, now).insert(additions)
 
-    try:
-        numbers = database.write(insert)
-    except BaseException:
-        contents.clear()
-        raise
+    numbers = database.write(insert)
+    contents.take(inside)
     for one in additions:
+        one.contents = contents
         one.remember(task=rule is None)
     return numbers
 

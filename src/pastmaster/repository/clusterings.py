@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from typing import Any
@@ -13,11 +14,12 @@ import sqlalchemy as sa
 from pastmaster.arrays import Array, sealed
 from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, keeping, search_clusterings
-from pastmaster.clustering.over_all import OverAll
+from pastmaster.clustering.over_all import ROUNDS, OverAll
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
-from pastmaster.repository.asked import Values, over_all
+from pastmaster.repository.asked import TRIES, Values, changed_all_the_time
+from pastmaster.repository.auditing import audit
 from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.names import distinct_names, task_records
@@ -159,6 +161,16 @@ def keep(
     episodes: float | None, span: float | None, **told: Any,
 ) -> Clustering:  # fmt: skip
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
+    for _ in range(TRIES):
+        with suppress(rows.NoRecordError):  # a policy of the question was removed before it was answered
+            return _keep(contents, place, rng=rng, price=price, episodes=episodes, span=span, told=dict(told))
+    raise changed_all_the_time(contents)
+
+
+def _keep(
+    contents: Contents, place: Place | None, *, rng: Rng, price: float | str | None, episodes: float | None,
+    span: float | None, told: dict[str, Any],
+) -> Clustering:  # fmt: skip
     caller = "Repository.keep" if place is None else "ContinualTransfer"
     generator, seed = seeded(caller, rng)
     measured = isinstance(price, str)
@@ -176,9 +188,14 @@ def keep(
     question = told | {"price": price, "episodes": episodes, "span": span}
     question = {key: value for key, value in question.items() if value is not None}
     with called_as(caller):
-        found = _kept(caller, values, generator if seed is None else seed, question)
-        audit = generator if seed is None else np.random.default_rng([seed, AUDITED])
-        found = replace(found, over_all=over_all(contents, values, found, audit))
+        drawn = generator if seed is None else np.random.default_rng([seed, AUDITED])
+        for asked_before in range(ROUNDS):
+            found = _kept(caller, values, generator if seed is None else seed, question)
+            made = audit(contents, values, found, drawn)
+            if made is None or made.above is None or found.interrupted or asked_before + 1 == ROUNDS:
+                break
+            values = values.joined(made.above)
+        found = replace(found, over_all=None if made is None else made.told)
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt
     asked = {key: value for key, value in question.items() if key not in ("weights", "time_limit", *COLUMNS)}

@@ -68,14 +68,15 @@ class Database:
     def is_sqlite(self) -> bool:
         return isinstance(self.backend, File)
 
-    def read(self, work: Work[Result]) -> Result:
-        """``work(connection)`` on one consistent snapshot."""
-        return self._persistently(None, work)
+    def read(self, work: Work[Result], *, settled: bool = False) -> Result:
+        """``work(connection)`` on one consistent snapshot; ``settled``: what it saw is on the disk when it returns."""
+        return self._persistently(None, work, settled)
 
     def write(self, work: Work[Result], turn: int = WRITERS) -> Result:
         """``work(connection)`` as the only writer: all of it is committed, or nothing.
 
         Writers with another ``turn`` do not wait for each other on a server; such work locks the rows that it changes.
+        What they have written others may see before it is on the disk, unless they read what is ``settled``.
         """
         if not self._former:
             return self._persistently(turn, work)
@@ -110,7 +111,7 @@ class Database:
                     still.place = still.backend.place = self.place  # what errors call it
             yield still
 
-    def _persistently(self, turn: int | None, work: Work[Result]) -> Result:
+    def _persistently(self, turn: int | None, work: Work[Result], settled: bool = False) -> Result:
         """Run ``work``, and again while the server is away; work that was committed is not repeated."""
         deadline, pause = 0.0, 0.05
         sent: list[tuple[str, Result]] = []  # receipts of commits that were asked for, with what the work returned
@@ -118,15 +119,16 @@ class Database:
             try:
                 if sent and turn is not None and self._committed(sent[-1][0], turn):
                     return sent[-1][1]
-                return self._once(turn, work, sent)
+                return self._once(turn, work, sent, settled)
+            except sqlite3.Error as error:
+                raise self.translated(error) from None
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self.translated(error) from None
             except UnicodeDecodeError as error:
                 raise self.translated(error) from None
             except ChangedError:
-                if time.monotonic() > (deadline or _soon()):
-                    raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
+                self._look_again(deadline or _soon())
             deadline = deadline or _soon()
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
@@ -138,16 +140,28 @@ class Database:
             try:
                 return self._once(None, work)
             except ChangedError:
-                if time.monotonic() > deadline:
-                    raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
+                self._look_again(deadline)
             time.sleep(0.05)
+
+    def _look_again(self, deadline: float) -> None:
+        """A file was written to while it was read as if nobody could."""
+        if time.monotonic() > deadline:
+            raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
+        if isinstance(self.backend, File):
+            self.backend.look_again()
 
     def _committed(self, receipt: str, turn: int) -> bool:
         """Whether a transaction whose acknowledgement was lost was committed."""
         server = self.backend
         return isinstance(server, Server) and self._once(turn, lambda c: server.has_receipt(c, receipt))
 
-    def _once(self, turn: int | None, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
+    def _once(
+        self,
+        turn: int | None,
+        work: Work[Result],
+        sent: list[tuple[str, Result]] | None = None,
+        settled: bool = False,
+    ) -> Result:
         """One transaction, a writer's if it has a ``turn``.
 
         Ctrl-C strikes while the work is done and while we wait, and nowhere else.
@@ -167,10 +181,10 @@ class Database:
                     try:
                         backend.begin(connection, turn, shield)
                         result: Result = shield.run(self._work, connection, work, writes, sent)
-                        backend.commit(connection, writes, shield)
+                        backend.commit(connection, writes, shield, settled)
                         return result
                     except BaseException as error:
-                        changed = isinstance(error, Exception) and backend.has_changed(connection)
+                        changed = isinstance(error, Exception) and backend.has_misled(connection, error)
                         backend.abandon(connection)
                         if handle is not None:
                             handle.close()  # Ctrl-C may have struck where SQLAlchemy was about to

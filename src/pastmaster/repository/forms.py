@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from pastmaster.checks import is_number, is_whole
 from pastmaster.clustering.cost import KINDS
+from pastmaster.clustering.over_all import BOUNDS
 from pastmaster.clustering.partition import KEPT
 from pastmaster.repository.schema import RECORDS
 from pastmaster.tables import shown
@@ -85,7 +86,11 @@ def _entropy(value: Any) -> bool:
 _OVER_ALL = Form(
     dict.fromkeys(("n_tasks", "sampled"), _size)
     | dict.fromkeys(("mean_loss", "confidence"), _number)
-    | dict.fromkeys(("low", "high", "lower_bound"), _none_or(_number))
+    | dict.fromkeys(("low", "high", "lower_bound"), _none_or(_number)),
+    {
+        **dict.fromkeys(("largest_loss", "share_above"), _none_or(_number)),
+        **{"n_above": _none_or(_size), "bounded": lambda kind: kind in BOUNDS, "estimated": _flag},
+    },
 )
 _FOUND = Form(
     {
@@ -100,7 +105,9 @@ _FOUND = Form(
         **dict.fromkeys(("mean_radius", "mean_loss", "largest_loss"), _number),
         **dict.fromkeys(("must_keep", "never_keep"), _list_of(_size)),
         "kept": _list_of(_text),
-        "over_all": _none_or(lambda found: _OVER_ALL.misfit(found) is None and {*found} == {*_OVER_ALL.needed}),
+        "over_all": _none_or(
+            lambda found: _OVER_ALL.misfit(found) is None and {*found} <= {*_OVER_ALL.needed, *_OVER_ALL.known}
+        ),
     },
 )
 SETTINGS = {
@@ -109,7 +116,9 @@ SETTINGS = {
         {"kind": lambda kind: kind in ("tabular", "gymnasium"), "evaluation_episodes": _none_or(_count(10**12, 2))},
         {
             **{"n_states": _size, "n_actions": _size, "gamma": _number, "horizon": _none_or(_whole)},
-            "forgotten": Form({"value": _number, "error": _number, "provenance": _text}),
+            "forgotten": Form(
+                {"value": _number, "error": _number, "provenance": _text}, {"name": _text, "source": _text}
+            ),
         },
     ),
     "admissions": Form({"salt": _text}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from pastmaster.arrays import FloatArray
 from pastmaster.errors import RepositoryError
 from pastmaster.estimation.returns import pooled_deviation
 from pastmaster.repository import names, rows
-from pastmaster.repository.asked import completed_landmarks
+from pastmaster.repository.asked import TRIES, Chosen, changed_all_the_time, chosen_landmarks, completed
 from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.records import Stored, best_value
@@ -22,6 +23,8 @@ from pastmaster.reuse import Experience
 from pastmaster.reuse.sources import named_sources
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import return_spread
+
+REMEMBERED = 2048  # landmarks: a new task is compared with each of them after each episode
 
 
 class Known(NamedTuple):
@@ -41,9 +44,18 @@ def experience(contents: Contents, policies: Sequence[int] | None = None) -> Exp
     The spread of one return is exact where a task is valued by its model. Where episodes value it, it is what these
     returns tell (``pooled_deviation``).
     """
-    marks = completed_landmarks(contents)
-    wanted = None if marks is None else marks.tasks
-    known = contents.database.read(lambda connection: _read(connection, contents, policies, wanted))
+
+    def read(connection: sa.Connection, chosen: Chosen | None, _: FloatArray | None) -> Known:
+        return _read(connection, contents, policies, None if chosen is None else chosen.tasks)
+
+    for _ in range(TRIES):
+        known = completed(contents, lambda connection: chosen_landmarks(connection, contents, REMEMBERED), read)
+        with suppress(rows.NoRecordError):  # a task was removed since
+            return _experience(contents, known)
+    raise changed_all_the_time(contents)
+
+
+def _experience(contents: Contents, known: Known) -> Experience:
     values, errors = known.worths[..., 0], known.worths[..., 1].copy()
     spread, n = np.zeros(values.shape), np.array(known.episodes)
     tried = n > 0
@@ -92,9 +104,10 @@ def _worths(connection: sa.Connection, contents: Contents, tasks: list[int], pol
 def _exact_spread(contents: Contents, tasks: list[int], policies: Mapping[int, Stored]) -> FloatArray:
     """The standard deviation of one return [N, c]; each pair is computed once."""
     stored = contents.spreads
-    for number, policy in policies.items():
-        for batch in rows.batches([task for task in tasks if (task, number) not in stored]):
-            valued = contents.read(contents.tasks, list(batch))
-            models = [one.task for one in valued if isinstance(one.task, TabularMDP)]
-            stored |= zip(product(batch, [number]), return_spread(models, [policy])[:, 0].tolist(), strict=True)
+    for batch in rows.batches([task for task in tasks if any((task, number) not in stored for number in policies)]):
+        new = [number for number in policies if any((task, number) not in stored for task in batch)]
+        valued = contents.read(contents.tasks, list(batch))
+        models = [one.task for one in valued if isinstance(one.task, TabularMDP)]
+        spread = return_spread(models, [policies[number] for number in new])
+        stored |= zip(product(batch, new), spread.ravel().tolist(), strict=True)
     return np.array([[stored[task, number] for number in policies] for task in tasks])

@@ -51,6 +51,12 @@ class Memory(Generic[Item]):
             self.kept[number], self.sizes[number] = item, size
         return item
 
+    def copy(self) -> Memory[Item]:
+        """Another memory of the same objects."""
+        other = Memory(self.table, self.names, self.make)
+        other.kept, other.sizes, other.room = dict(self.kept), dict(self.sizes), self.room
+        return other
+
     def forget(self, number: int) -> None:
         """Drop the object of a record that was removed."""
         self.kept.pop(number, None)
@@ -72,6 +78,20 @@ class Contents:
         self.spreads: dict[tuple[int, int], float] = {}  # of one return
         self.stack = Stack()
         self._ids: tuple[tuple[int, int], list[int]] = ((0, 0), [])
+
+    def apart(self) -> Contents:
+        """The same, for one try of a transaction that reads its own records again.
+
+        If it is not committed, their ids are given to other records: nothing that is read there may be found here.
+        """
+        other = Contents(self.database)
+        other.tasks, other.policies, other.stack = self.tasks.copy(), self.policies.copy(), self.stack.copy()
+        other._ids = self._ids
+        return other
+
+    def take(self, other: Contents) -> None:
+        """Remember what was read ``apart`` by a transaction that is committed."""
+        self.tasks, self.policies, self.stack, self._ids = other.tasks, other.policies, other.stack, other._ids
 
     def policy_ids(self, connection: sa.Connection) -> list[int]:
         """The ids of all policies, listed anew if there are others: no id is given twice, so two numbers tell."""

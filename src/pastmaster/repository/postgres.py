@@ -112,34 +112,35 @@ class Server:
             shield.run(self._take_turn, connection, turn)
 
     def _take_turn(self, connection: sa.Connection, turn: int) -> None:
-        """Be the only writer, as in SQLite. The commit does not wait for the disk: ``commit`` does."""
-        settings = (
+        """Be the only writer with this turn. Only with everybody's does the commit itself wait for the disk."""
+        settings = [
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
             f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
-            "synchronous_commit = off",
-        )
+        ]
+        if turn != WRITERS:
+            settings.append("synchronous_commit = off")
         statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({turn})"]
         connection.exec_driver_sql("; ".join(statements))  # in one go: others may wait for what this transaction holds
 
-    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
-        """Commit: what was written is on the disk when this returns.
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield, settled: bool) -> None:
+        """Commit: what was written is on the disk when this returns, and with ``settled`` what was read too.
 
-        Others that wait for what the transaction locked go on at once, before the disk has it. Nobody is told anything
-        that rests on it before: the server writes its log in order, so a later commit that waits for the disk, as this
-        one's second does, waits for all before it.
+        Others that wait for what a transaction with a turn of its own locked go on at once, before the disk has it. The
+        server writes its log in order, so a later commit that waits for the disk, as this one's second does, waits for
+        all before it: whoever ends like this tells nobody anything that a crash of the server could undo.
         """
         transaction = connection.get_transaction()
         assert transaction is not None
         self._expect(connection)
         try:
             transaction.commit()
-            if writes:
+            if writes or settled:
                 with connection.begin():
                     connection.exec_driver_sql(TO_DISK)
         finally:
             self._answered(connection)
 
-    def has_changed(self, connection: sa.Connection) -> bool:
+    def has_misled(self, connection: sa.Connection, error: BaseException) -> bool:
         """Never: a snapshot stays what it is."""
         return False
 

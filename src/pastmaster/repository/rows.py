@@ -149,11 +149,17 @@ def numbers(connection: sa.Connection, table: str) -> list[int]:
 
 def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> None:
     """Refuse ids that no record has."""
-    column = RECORDS[table].c.id
+    found = set(present(connection, table, wanted))
+    if missing := [number for number in wanted if number not in found]:
+        raise NoRecordError(missing[0], ONE_OF[table])
+
+
+def present(connection: sa.Connection, table: str, wanted: Sequence[int]) -> list[int]:
+    """Those of these ids that records have, in their order."""
+    column, found = RECORDS[table].c.id, set[int]()
     for batch in batches(wanted):
-        found = set(connection.execute(sa.select(column).where(column.in_(batch))).scalars())
-        if missing := [number for number in batch if number not in found]:
-            raise NoRecordError(missing[0], ONE_OF[table])
+        found |= set(connection.execute(sa.select(column).where(column.in_(batch))).scalars())
+    return [number for number in wanted if number in found]
 
 
 def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = None) -> list[Row]:

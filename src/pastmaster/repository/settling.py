@@ -8,8 +8,8 @@ Solving is canonical, so a task that was solved has the same policy as before, b
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +19,12 @@ from pastmaster.arrays import BoolArray, FloatArray
 from pastmaster.clustering.losses import Losses
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import admission, records, rows
-from pastmaster.repository.addition import of_record, solved
+from pastmaster.repository.addition import of_record, solved, what_it_is
+from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.records import best_value
+from pastmaster.repository.records import CALLED, best_value
 from pastmaster.repository.worth import BETTER, Valued, Vector, Worth, read_known, vector_arrays
+from pastmaster.tables import counted
 from pastmaster.tasks.tabular import TabularMDP
 
 MOST_EXACT = 10_000  # tasks whose U can be completed
@@ -60,24 +62,20 @@ class Stored(NamedTuple):
 
 def settle(contents: Contents, caller: str, max_loss: float | None) -> None:
     """Put a rule in force, and make what is stored obey it."""
-    tries = count()
 
-    def change(connection: sa.Connection) -> None:
-        if next(tries):
-            contents.clear()
-        before = contents.rule(connection)
+    def change(connection: sa.Connection) -> tuple[Contents, list[rows.Row]]:
+        inside = contents.apart()  # ids that are not committed may be given to other records
+        before = inside.rule(connection)
         admission.settle(connection, max_loss)
         if max_loss is None:
-            _exact(connection, contents, caller)
-        else:
-            _found_anew(connection, contents, caller, max_loss)
-            _forget(connection, contents, max_loss, was_exact=before is None)
+            return inside, _exact(connection, inside, caller)
+        _found_anew(connection, inside, caller, max_loss)
+        _forget(connection, inside, max_loss, was_exact=before is None)
+        return inside, []
 
-    try:
-        contents.database.write(change)
-    except BaseException:
-        contents.clear()
-        raise
+    inside, lost = contents.database.write(change)
+    contents.take(inside)
+    _warn_of_lost(caller, lost)
 
 
 def _found_anew(connection: sa.Connection, contents: Contents, caller: str, max_loss: float) -> None:
@@ -105,15 +103,20 @@ def _found_anew(connection: sa.Connection, contents: Contents, caller: str, max_
 
 
 def _forget(connection: sa.Connection, contents: Contents, max_loss: float, *, was_exact: bool) -> None:
-    """Keep the fewest policies that serve all tasks, as far as they can be found in time."""
+    """Keep the fewest policies that serve all tasks, as far as they can be found in time.
+
+    Policies that the latest clustering keeps are among them: someone works with these, and those that were given cannot
+    be made again.
+    """
     stored = Stored.read(connection)
     if not stored.tasks:
         return
-    served = stored.served(max_loss)
+    served, in_use = stored.served(max_loss), {*source_ids(connection)}
+    must = tuple(j for j, number in enumerate(stored.policies) if number in in_use)
     table = np.where(served, 0.0, np.inf)
     deadline = time.perf_counter() + SECONDS
-    kept = sorted(Losses(table).cover(served, np.random.default_rng(0), deadline).columns.tolist())
-    provenance = {row["id"]: row["provenance"] for row in rows.fetch(connection, "policies")}
+    kept = sorted(Losses(table, must).cover(served, np.random.default_rng(0), deadline).columns.tolist())
+    policies = {row["id"]: row for row in rows.fetch(connection, "policies")}
     for i, task in enumerate(stored.tasks):
         worths = stored.worths(i, kept)
         if was_exact:
@@ -121,8 +124,8 @@ def _forget(connection: sa.Connection, contents: Contents, max_loss: float, *, w
         own, settings = task["own_policy"], task["settings"]
         if own not in worths:
             if "forgotten" not in settings:
-                mine = {"value": best_value(task), "error": task["value_error"], "provenance": provenance[own]}
-                settings = settings | {"forgotten": mine}
+                worth = {"value": best_value(task), "error": task["value_error"]}
+                settings = settings | {"forgotten": worth | what_it_is(policies[own])}
             own = max(worths, key=lambda number: worths[number].value)
         changed = of_record(worths, own) | {"own_policy": own, "settings": settings}
         if any(task[name] != value for name, value in changed.items()):
@@ -136,8 +139,8 @@ def _forget(connection: sa.Connection, contents: Contents, max_loss: float, *, w
             rows.replace_arrays(connection, "policies", number, vector_arrays("column", {}))
 
 
-def _exact(connection: sa.Connection, contents: Contents, caller: str) -> None:
-    """Give every task its own policy again, and value each policy in every task."""
+def _exact(connection: sa.Connection, contents: Contents, caller: str) -> list[rows.Row]:
+    """Give every task its own policy again, and value each policy in every task; returns tasks that have none."""
     tasks = rows.fetch(connection, "tasks")
     if len(tasks) > MOST_EXACT:
         raise InvalidInputError(
@@ -157,6 +160,19 @@ def _exact(connection: sa.Connection, contents: Contents, caller: str) -> None:
         contents.value_policies(lambda work: work(connection), row, valued, policies, stacked=True)
         _write_row(connection, task["id"], row.worths)
         rows.update(connection, "tasks", task, **of_record(row.worths, task["own_policy"]))
+    return [task for task in rows.fetch(connection, "tasks") if "forgotten" in task["settings"]]
+
+
+def _warn_of_lost(caller: str, lost: list[rows.Row]) -> None:
+    """Say which tasks have no policy of their own again."""
+    if lost:
+        most = max(lost, key=lambda task: best_value(task) - task["value"])
+        warnings.warn(
+            f"{caller}: the policies that {counted(len(lost), 'task')} came with were given and are forgotten, so U is "
+            f"without them: task {most['id']} loses most, {best_value(most) - most['value']:g}; replace_policy gives a "
+            "task one",
+            stacklevel=4,
+        )
 
 
 def _is_solvable(task: rows.Row) -> bool:
@@ -169,7 +185,8 @@ def _own_policy(connection: sa.Connection, contents: Contents, caller: str, task
     """Solve a task again and store its policy as its own; returns the policy's id."""
     assert isinstance(valued.task, TabularMDP)
     policy = solved(caller, valued.task, valued.episodes)
-    row, arrays, made = records.policy_row(caller, policy, valued.task, "solved")
+    called = {name: task["settings"]["forgotten"][name] for name in CALLED if name in task["settings"]["forgotten"]}
+    row, arrays, made = records.policy_row(caller, policy, valued.task, "solved", called)
     vector = Vector()
     vector.value_policies(valued, [0], [made])
     worth = vector.worths[0]

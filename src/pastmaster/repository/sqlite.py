@@ -4,7 +4,8 @@ All that was committed is in the one file: SQLite keeps a rollback journal, whic
 transaction is changing and is deleted when the transaction ends. With a write-ahead log the latest changes are in a
 second file, which is lost when the first is copied or restored alone, and readers need to write a third. But it brings
 a commit to the disk at once, where a journal takes five or six times as long, so a file has one while it is served
-(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened.
+(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened and ``wal`` has looked
+whether the log is complete.
 
 SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C ends it.
 """
@@ -15,11 +16,12 @@ import os
 import secrets
 import sqlite3
 import struct
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -27,13 +29,16 @@ from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import location
 from pastmaster.repository.forks import USERS, Identity
 from pastmaster.repository.schema import metadata
+from pastmaster.repository.wal import PAGE_SIZES, check_log
 from pastmaster.shield import Shield
 
 State = tuple[int, str]
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 MAKE, WRITE, READ, READ_ALONE = "mode=rwc", "mode=rw", "mode=ro", "mode=ro&immutable=1"
+COMPANIONS = ("-wal", "-journal")
+TICK = 50_000_000  # nanoseconds: two changes that are nearer to each other may have the same time
+PATIENCE = 2.0  # seconds in which a log is turned on or off
 COUNT, STAMP = slice(24, 28), slice(60, 64)  # of a file's first page: how many commits, and a number of its own
-PAGE_SIZES = {2**power for power in range(9, 17)}
 
 
 class Handle(sqlite3.Connection):
@@ -42,7 +47,7 @@ class Handle(sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.process = os.getpid()
         self.changes = 0  # rows that it had changed when its transaction began
-        self.seen: Identity | None = None  # of a file that is read as if nobody wrote to it: how it looked then
+        self.seen: Look | None = None  # how the file looked when it was opened, if it cannot be written to
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         super().__init__(*arguments, **options)
         USERS.add_handle(self)
@@ -83,7 +88,8 @@ class File:
             with USERS.alone(self.identity) as alone:
                 if alone:
                     _check_companions(self.path)
-                    self._mode = _reading_mode(self.path) or self._mode
+                    check_log(self.path)
+                    self._mode = _reading_mode(self.path) or WRITE
         self.engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
         )  # fmt: skip
@@ -111,13 +117,22 @@ class File:
 
     def connect(self, shield: Shield) -> sa.Connection:
         """A connection, out of those that are idle or new."""
-        connection: sa.Connection = self._patiently(shield, self.engine.connect)
-        handle = _handle(connection)
-        if handle.seen is not None and handle.seen != _look(self.path):
-            connection.invalidate()
-            connection.close()
-            connection = self.engine.connect()
+        before = self._seen()
+        try:
+            connection: sa.Connection = self._patiently(shield, self.engine.connect)
+            if self.has_changed(connection):  # since this connection was made
+                connection.invalidate()
+                connection.close()
+                connection = self.engine.connect()
+        except (sa.exc.DBAPIError, sqlite3.Error):  # SQLite reads the first page at once, which may be half written
+            if before is not None and _changes(self.path, before):
+                raise ChangedError from None
+            raise
         return connection
+
+    def _seen(self) -> Look | None:
+        """How the file looks; None for those who may write it: SQLite's locks are enough for them."""
+        return _look(self.path) if self.reads_only else None
 
     def _patiently(self, shield: Shield, ask: Callable[[], Any]) -> Any:
         """What ``ask`` returns, when no other program's lock is in its way."""
@@ -152,21 +167,22 @@ class File:
                 _handle(connection).rollback()
                 raise
 
+        seen = self._state  # before the transaction sees the file: another thread may commit right after that
         self._patiently(shield, lock)
         _handle(connection).changes = _handle(connection).total_changes
         self._check_identity("nothing was changed")
-        self._check_state(connection)
+        self._check_state(connection, seen)
 
-    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
-        """Commit: what was written is on the disk when this returns."""
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield, settled: bool) -> None:
+        """Commit: what was written is on the disk when this returns; what can be read is there already."""
         handle = _handle(connection)
         if handle.process != os.getpid():
             raise RepositoryError(f"{self.place} was in use when this process was forked: nothing was changed by it")
         handle.let_go()
         changed = writes and handle.total_changes != handle.changes  # else there is nothing to bring to the disk
-        state = self._mark(connection) if changed else self._state
+        state = self._mark(connection) if changed else None
         self._patiently(shield, lambda: connection.exec_driver_sql("COMMIT"))
-        self._state = state
+        self._note(state)
         transaction = connection.get_transaction()
         assert transaction is not None
         transaction.commit()
@@ -176,24 +192,41 @@ class File:
             raise ChangedError
 
     def has_changed(self, connection: sa.Connection) -> bool:
-        """Whether a file that is read as if nobody wrote to it was written to."""
-        if self._mode != READ_ALONE:
-            return False
-        return _handle(connection).seen != _look(self.path)
+        """Whether a file that is read as if nobody wrote to it may have been written to."""
+        seen = _handle(connection).seen
+        return self._mode == READ_ALONE and seen is not None and not (seen.is_settled and seen == _look(self.path))
 
-    def _check_state(self, connection: sa.Connection) -> None:
-        """Refuse a file that went back to an earlier state, or to another: a copy was put into it, under its own name.
+    def has_misled(self, connection: sa.Connection, error: BaseException) -> bool:
+        """Whether an error may be due to a change that the reader could not be protected from."""
+        seen = _handle(connection).seen
+        refused = isinstance(error, (sa.exc.DBAPIError, sqlite3.Error))
+        return self.has_changed(connection) or (refused and seen is not None and _changes(self.path, seen))
 
-        What was read before, and is kept in memory, is not true of it.
+    def look_again(self) -> None:
+        """Choose anew how the file is read: its owner may have turned its log off or on since it was opened."""
+        if self.identity is not None:
+            with USERS.alone(self.identity) as alone:
+                if alone:
+                    self._mode = _reading_mode(self.path) or WRITE
+
+    def _check_state(self, connection: sa.Connection, seen: State | None) -> None:
+        """Refuse a file that went back from a state seen before: a copy was put into it, under its own name.
+
+        What was read before, and is kept in memory, is not true of it. With a log a reader's snapshot stays where it
+        was while others commit, so it is compared with what was seen before it began.
         """
         found = _state(_handle(connection))
-        seen = self._state
         if seen is not None and (found is None or found[0] < seen[0] or (found[0] == seen[0] and found != seen)):
             raise RepositoryError(
                 f"{self.place} was replaced by a copy since it was opened, nothing was changed: close this Repository "
                 "and open it again"
             )
-        self._state = found
+        self._note(found)
+
+    def _note(self, state: State | None) -> None:
+        """Remember the last state seen; other threads may have seen a later one meanwhile."""
+        if self._state is None or (state is not None and state[0] >= self._state[0]):
+            self._state = state
 
     def _mark(self, connection: sa.Connection) -> State:
         """Count a commit, in the open transaction, under a token that no other has."""
@@ -228,7 +261,7 @@ class File:
     def _connect(self) -> Handle:
         if self.identity is not None:
             self._check_identity("nothing was changed")
-        seen = _look(self.path) if self._mode == READ_ALONE else None
+        seen = self._seen()
         handle = sqlite3.connect(
             f"{self.path.as_uri()}?{self._mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False,
             factory=Handle,
@@ -276,6 +309,8 @@ class File:
 
     def keep_log(self, wanted: bool) -> None:
         """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
+        if self._mode in (READ, READ_ALONE):
+            return
         if wanted != self._logs:
             self._logs = wanted
             self.release()
@@ -364,14 +399,40 @@ def _identity(path: Path) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
-def _look(path: Path) -> Identity | None:
-    """All that changes when a file is written to."""
+class Look(NamedTuple):
+    """How a file looks from outside: all that changes when it is written to.
+
+    If it was settled and looks the same later, nobody wrote to it meanwhile: a journal or log is there before the first
+    byte is written, and until after the last.
+    """
+
+    identity: Identity | None
+    size: int = 0
+    written: int = 0  # when, in nanoseconds
+    is_settled: bool = False  # there was no log or journal beside it, and the next change will have another time
+
+
+def _look(path: Path) -> Look:
     try:
         found = path.stat()
     except OSError:
-        return None
-    logged = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, logged
+        return Look(None)
+    in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
+    settled = not in_use and not 0 <= time.time_ns() - found.st_mtime_ns < TICK
+    return Look((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns, settled)
+
+
+def _changes(path: Path, before: Look) -> bool:
+    """Whether a file has changed since it looked so, or does soon, where somebody is at it.
+
+    Who may not write cannot take part in SQLite's locks while a log is turned on or off.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while before == _look(path):
+        if before.is_settled or time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _check_path(url: sa.URL, create: bool) -> None:
@@ -404,7 +465,7 @@ def _reading_mode(path: Path) -> str | None:
     try:
         locked = not path.stat().st_mode & 0o222
         logs = _read(path, 18, 2) == b"\2\2"
-        in_use = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+        in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
     except OSError:
         return None
     if logs and not in_use and (locked or not os.access(path.parent, os.W_OK) or not os.access(path, os.W_OK)):

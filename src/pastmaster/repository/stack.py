@@ -19,6 +19,12 @@ class Stack:
         self.places: dict[int, int] = {}
         self.actions = np.empty((0, 1), np.int32)
 
+    def copy(self) -> Stack:
+        """Another stack of the same policies."""
+        other = Stack()
+        other.places, other.actions = dict(self.places), self.actions.copy()
+        return other
+
     def holds(self, policy: Any) -> bool:
         """Whether a policy is of the kind that is held: one action to each state."""
         return isinstance(policy, np.ndarray) and policy.ndim == 1 and policy.dtype == np.int32

@@ -41,6 +41,7 @@ from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import Experience, TransferRun
 from pastmaster.tables import WIDEST, one_line, shown
 from pastmaster.tasks import Task
+from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import Bounds, CrossValues
 from pastmaster.values.given import not_a_task
 
@@ -112,8 +113,12 @@ class Repository:
         """Store policies from now on only where tasks would lose more than this, and forget those that are not needed.
 
         Of the stored policies the fewest remain such that no task loses more than ``max_loss`` (by search, for at most
-        some 30 s). Tasks that lose more, since ``max_loss`` is lower than before or a policy was damaged, are solved
-        again. With None every task has its own policy again, by solving it, and each is valued in every task.
+        some 30 s), and those that the latest ``keep`` keeps. Tasks that lose more, since ``max_loss`` is lower than
+        before or a policy was damaged, are solved again. With None every task has its own policy again, by solving it,
+        and each is valued in every task. A given policy that was forgotten cannot be made again: a warning tells how
+        many tasks are without theirs.
+
+        All is done in one transaction: others can read meanwhile, and writers wait, for a minute at most.
 
         Parameters
         ----------
@@ -232,6 +237,11 @@ class Repository:
             for index, task in group:
                 if not isinstance(task, Task):
                     raise not_a_task(f"{caller}: tasks[{index}]", task)
+                if not isinstance(task, TabularMDP):
+                    raise InvalidInputError(
+                        f"{caller}: tasks[{index}] is {task}, which has no model to solve, must be a TabularMDP: "
+                        "add(task, policy) stores other tasks, one by one"
+                    )
             additions = [Addition(self._contents, task, caller=caller) for _, task in group]
             found += commit_all(self._contents, additions)
         return found
@@ -354,6 +364,10 @@ class Repository:
     def experience(self, policies: Sequence[int] | None = None) -> Experience:
         """What the kept policies were worth in every task, as ``transfer`` takes it beside ``named_sources()``.
 
+        Where the repository has a ``max_loss``, in some 2,048 landmarks, at least one in every cell, in proportion to
+        its tasks. An experience has no weights: each landmark counts the same, so small cells count more than their
+        share.
+
         Parameters
         ----------
         policies : sequence of int, optional
@@ -362,8 +376,9 @@ class Repository:
         Returns
         -------
         Experience
-            Over the tasks in the order of ``tasks()``: values, with their standard errors where they are estimates,
-            the value of each task's policy of record, and the spread of one return, by the model or as estimated.
+            Over the tasks, or landmarks, in the order of ``tasks()``: values, with their standard errors where they
+            are estimates, the best value known for each task, and the spread of one return, by the model or as
+            estimated.
 
         Raises
         ------
@@ -413,9 +428,11 @@ class Repository:
         A task's loss is what the best stored policy is worth in it, less what the best kept one is. Any stored policy
         may be kept: column j is the own policy of task j, and policies whose task was removed come last.
 
-        Where the repository has a ``max_loss``, the question is asked of landmarks, some 2,000 tasks that stand for all
-        by their weights, and ``over_all`` of the answer tells the mean loss over all tasks, with an interval, and a
-        lower bound.
+        Where the repository has a ``max_loss``, the question is asked of landmarks: 10,000 tasks that stand for all by
+        their weights, or all if there are fewer. The columns are then the stored policies in order of id, and the best
+        of a task includes the policy it came with, though that was forgotten. ``over_all`` of the answer tells the mean
+        loss over all tasks, with an interval, and a lower bound. Asked for ``max_loss``, no landmark loses more; of the
+        other tasks it tells how many may.
 
         Parameters
         ----------
@@ -432,8 +449,8 @@ class Repository:
         Returns
         -------
         Clustering
-            Over the tasks in the order of ``tasks()``, with names. From now on ``sources()`` returns the policies it
-            keeps, and ``clustering()`` returns it again.
+            Over the tasks in the order of ``tasks()``, or of landmarks (``cells()`` names them), with names. From now
+            on ``sources()`` returns the policies it keeps, and ``clustering()`` returns it again.
 
         Raises
         ------
@@ -481,8 +498,9 @@ class Repository:
             As for ``search_clusterings``; without ``episodes``, ``n_clusters`` or ``max_radius`` is needed.
         directed : bool
             True counts what each task loses with a policy, and any stored policy may be kept. Column j is then the own
-            policy of task j; policies whose task was removed come last. False is the paper's symmetric distance
-            between tasks, each with its policy of record.
+            policy of task j; policies whose task was removed come last. Of landmarks the columns are the stored
+            policies in order of id. False is the paper's symmetric distance between tasks, each with its policy of
+            record.
         span : float, optional
             The width of the bounds on returns; by default that of ``return_bounds()``.
         method : {"search", "greedy"}
@@ -601,7 +619,9 @@ class Repository:
         )
 
     def __repr__(self) -> str:
-        held = f": {self._count('tasks')} tasks, {self._count('policies')} policies)"
+        limit = self.max_loss
+        rule = "" if limit is None else f", max_loss {limit:g}"
+        held = f": {self._count('tasks')} tasks, {self._count('policies')} policies{rule})"
         return f"Repository({one_line(self.place, WIDEST - len(held) - len('Repository('))}{held}"
 
     def to_frame(self) -> pd.DataFrame:

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from pastmaster.arrays import Array, FloatArray
 from pastmaster.errors import DamagedError
 from pastmaster.estimation import estimate_values
+from pastmaster.estimation.jax_rollouts import is_program
+from pastmaster.estimation.means import estimate_in_programs
 from pastmaster.repository import rows
 from pastmaster.repository.names import task_records
 from pastmaster.repository.records import Stored, TaskRecord
@@ -83,8 +85,15 @@ class Vector:
         exact = {number: valued.task for number, valued in zip(numbers, tasks, strict=True) if valued.episodes is None}
         if exact:
             self.take(list(exact), cross_values(list(exact.values()), [policy])[:, 0])
-        for number, valued in zip(numbers, tasks, strict=True):
-            if number not in exact:
+        others = [(number, valued) for number, valued in zip(numbers, tasks, strict=True) if number not in exact]
+        programs = {number: valued for number, valued in others if is_program(valued.task, [policy])}
+        if programs:  # all at once
+            in_tasks, episodes, seeds = zip(*programs.values(), strict=True)
+            found = estimate_in_programs(in_tasks, policy, episodes, seeds)
+            self.take(list(programs), found.mean, found.error)
+            self.episodes += found.episodes
+        for number, valued in others:
+            if number not in programs:
                 self.value_policies(valued, [number], [policy])
 
     def take(self, numbers: Sequence[int], values: FloatArray, errors: FloatArray | None = None) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.acting import episode_seed
 from pastmaster.estimation.jax_rollouts import PlayedRuns, Runs, is_program, play_runs
 from pastmaster.tasks.gym_task import GymTask
@@ -43,7 +42,4 @@ class Ahead:
 
     def _played(self, arm: int, t: int) -> PlayedRuns:
         runs = Runs(*(np.array([part]) for part in (0, arm, t, min(BLOCK, self.episodes - t))))
-        try:
-            return play_runs([self.task], self.sources, [self.seed], runs, called="sources")
-        except InvalidInputError as error:
-            raise InvalidInputError(f"transfer: {error}") from None
+        return play_runs([self.task], self.sources, [self.seed], runs, called="sources")

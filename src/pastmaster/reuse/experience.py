@@ -121,7 +121,8 @@ def _finite(given: Any, name: str) -> FloatArray:
 def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] | None = None) -> Experience:
     """Experience from an array [N, c], a DataFrame, an estimate of cross values, or what ``to_dict`` returned.
 
-    Its columns must be the sources: as many, and of these names where both have names.
+    Its columns must be the sources: as many, and of these names where both have names. Of an estimate of more policies
+    the sources' columns are taken, by name.
     """
     columns = attribute(given, "columns")
     try:
@@ -130,7 +131,7 @@ def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] 
         elif isinstance(given, dict):
             found = Experience(**given)
         elif isinstance(given, CrossValueEstimate):
-            found = estimated(given)
+            found = _columns_of(estimated(given), names)
         else:
             labels = None if columns is None or callable(columns) else [str(label) for label in columns]
             found = Experience(
@@ -142,7 +143,9 @@ def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] 
         raise InvalidInputError(f"{caller}: experience: {str(error).removeprefix('Experience: ')}") from error
     if found.values.shape[1] != n_sources:
         raise InvalidInputError(
-            f"{caller}: experience has {found.values.shape[1]} columns, must have one to each of {n_sources} sources"
+            f"{caller}: experience has {found.values.shape[1]} columns, must have one to each of {n_sources} sources: "
+            "of an estimate of more policies, or of cross values, pass the columns of those kept, "
+            "U[:, kept.columns] (estimate.mean[:, kept.columns])"
         )
     if names is not None and found.sources is not None and list(found.sources) != list(names):
         wrong = next(i for i, (a, b) in enumerate(zip(found.sources, names, strict=True)) if a != b)
@@ -159,6 +162,17 @@ def estimated(estimate: CrossValueEstimate) -> Experience:
         [*estimate.policies] if all(estimate.policies) and len({*estimate.policies}) == estimate.mean.shape[1] else None
     )
     return Experience(np.asarray(estimate.mean), estimate.standard_error, estimate.spread, sources=names)
+
+
+def _columns_of(found: Experience, names: Sequence[str] | None) -> Experience:
+    """The columns of these names, where all of them are there; else as it is."""
+    known = {name: j for j, name in enumerate(found.sources or ())}
+    if names is None or len({*names}) != len(names) or any(name not in known for name in names):
+        return found
+    some = [known[name] for name in names]
+    values, errors, spread = (None if x is None else x[:, some] for x in (found.values, found.errors, found.spread))
+    assert values is not None
+    return Experience(values, errors, spread, sources=names)
 
 
 def likeness(payoffs: FloatArray, spreads: FloatArray | None = None) -> Likeness:

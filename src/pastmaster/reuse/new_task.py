@@ -64,8 +64,9 @@ def transfer(
     episodes, trials : int
         The episodes of a trial, T, and how many independent trials to run.
     experience : array_like [N, c], Experience, DataFrame or CrossValueEstimate, optional
-        What each source was worth in each of N tasks met before: the columns of the sources in ``cross_values``. With
-        it tens of episodes find the best source where thousands were needed without.
+        What each source was worth in each of N tasks met before: the columns of the sources in ``cross_values``,
+        ``U[:, kept.columns]``. Of an estimate of more policies the sources' columns are taken by name. With it tens of
+        episodes find the best source where thousands were needed without.
     rng : int, numpy.random.Generator or None
         A seed, or a generator, which is spawned for each trial, then for selector, environment and learner. Without it
         the seed is fresh; ``run.seed`` tells it.

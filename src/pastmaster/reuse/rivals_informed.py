@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.special import ndtr
 
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import chosen, whole, within
@@ -194,6 +193,8 @@ class BayesianPolicyReuse(BelievingSelector):
         weights, values, noise = belief[likely], self.values[likely], self._noise[likely]
         best = float((weights @ values).max())
         if self.explore == "expected-improvement":
+            from scipy.special import ndtr  # slow to load
+
             return only(int(np.argmax(weights @ ndtr((values - best) / noise))), self.n_sources)
         off = (best + self._step - values) / noise
         scores = np.log(weights)[:, None] - self._log_noise[likely] - 0.5 * off * off  # of densities that may underflow

@@ -1,0 +1,207 @@
+"""A streaming repository that others write to: transactions that are run again, questions asked beside writers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from faults import small_task
+
+from pastmaster import Repository, RepositoryError, cross_values
+from pastmaster.clustering import keeping
+from pastmaster.repository import asked, rows
+from pastmaster.repository.database import Database
+from pastmaster.repository.worth import read_known
+
+MAX_LOSS = 0.5
+
+
+def wrong_values(repository):
+    """How many stored values are not those of their policy in their task."""
+    tasks, policies = repository.records(), repository.policy_records()
+    ids, numbers = [task.id for task in tasks], [policy.id for policy in policies]
+    stored = repository.database.read(lambda connection: read_known(connection, ids, numbers))
+    truth = cross_values(list(repository.tasks()), [repository.policy(number) for number in numbers])
+    return int((np.abs(stored - truth) > 1e-9).sum())
+
+
+def lose_connection(monkeypatch, database, then):
+    """Let a writer's first transaction fail once all its work is done; ``then`` happens before it is tried again."""
+    work, once, lost = Database._work, Database._once, []
+
+    def failing(self, connection, wanted, writes, sent):
+        result = work(self, connection, wanted, writes, sent)
+        if self is database and writes and not lost:
+            lost.append(True)
+            raise sa.exc.OperationalError("", {}, Exception("server closed the connection unexpectedly"))
+        return result
+
+    def followed(self, *given):
+        try:
+            return once(self, *given)
+        except sa.exc.OperationalError:
+            then()
+            raise
+
+    monkeypatch.setattr(Database, "_work", failing)
+    monkeypatch.setattr(Database, "_once", followed)
+    return lost
+
+
+@pytest.mark.parametrize("max_loss", [MAX_LOSS, None])
+def test_a_batch_that_is_stored_again_takes_nothing_from_the_first_try(postgres_url, monkeypatch, max_loss):
+    """Ids of a transaction that was not committed are given to others: values under them are of other policies."""
+    with Repository(postgres_url, max_loss=max_loss) as one, Repository(postgres_url) as two:
+        one.add(small_task(0))
+        two.add(small_task(1))
+        lost = lose_connection(monkeypatch, one.database, lambda: [two.add(small_task(i)) for i in range(100, 112)])
+        one.add_many([small_task(i) for i in range(10, 50)])
+        assert lost
+        assert len(one) == 54
+        assert wrong_values(one) == 0
+        assert one.check() == []
+        one.keep(k=2, rng=0)
+        assert wrong_values(one) == 0
+
+
+@pytest.mark.parametrize("max_loss", [MAX_LOSS, None])
+def test_one_task_that_is_stored_again_takes_nothing_from_the_first_try(postgres_url, monkeypatch, max_loss):
+    with Repository(postgres_url, max_loss=max_loss) as one, Repository(postgres_url) as two:
+        one.add(small_task(0))
+        lost = lose_connection(monkeypatch, one.database, lambda: [two.add(small_task(i)) for i in range(100, 112)])
+        one.add(small_task(10))
+        assert lost
+        one.add(small_task(11))
+        assert wrong_values(one) == 0
+        assert one.check() == []
+
+
+@pytest.mark.parametrize("limits", [(MAX_LOSS, 0.1), (2.0, None), (None, MAX_LOSS)])
+def test_a_change_of_the_rule_that_is_made_again_takes_nothing_from_the_first_try(postgres_url, monkeypatch, limits):
+    with Repository(postgres_url, max_loss=limits[0]) as one, Repository(postgres_url) as two:
+        one.add_many([small_task(i) for i in range(30)])
+        lost = lose_connection(monkeypatch, one.database, lambda: [two.add(small_task(i)) for i in range(100, 112)])
+        one.set_max_loss(limits[1])
+        assert lost
+        one.add_many([small_task(i) for i in range(30, 40)])
+        assert wrong_values(one) == 0
+        assert one.check() == []
+
+
+@pytest.mark.parametrize("max_loss", [MAX_LOSS, None])
+def test_what_a_batch_reads_before_it_is_committed_is_not_seen_by_other_threads(place, monkeypatch, max_loss):
+    """If it fails, its ids are given to others at once: another thread must not find its policies under them."""
+    insert, seen = rows.insert_many, []
+    with Repository(place, max_loss=max_loss) as repository:
+        repository.add(small_task(0))
+        known = {*repository._contents.policies.kept}, {*repository._contents.stack.places}
+
+        def failing(connection, table, records):
+            if len(seen) == 30:
+                raise KeyboardInterrupt
+            seen.append(({*repository._contents.policies.kept}, {*repository._contents.stack.places}))
+            return insert(connection, table, records)
+
+        monkeypatch.setattr(rows, "insert_many", failing)
+        with pytest.raises(KeyboardInterrupt):
+            repository.add_many([small_task(i) for i in range(10, 80)])
+        assert all(found[0] <= known[0] and found[1] <= known[1] | known[0] for found in seen)
+        monkeypatch.undo()
+        repository.add_many([small_task(i) for i in range(80, 110)])
+        assert len(repository) == 31
+        assert wrong_values(repository) == 0
+
+
+def beside(monkeypatch, database, *changes):
+    """Let one of these changes happen after each of the first reads of a database."""
+    read, left = Database.read, [*changes]
+
+    def disturbed(self, work):
+        found = read(self, work)
+        if self is database and left:
+            left.pop(0)()
+        return found
+
+    monkeypatch.setattr(Database, "read", disturbed)
+    return left
+
+
+@pytest.mark.parametrize("max_loss", [MAX_LOSS, None])
+@pytest.mark.parametrize("question", ["keep", "experience", "cluster"])
+def test_a_question_beside_writers_is_answered(place, monkeypatch, max_loss, question):
+    """New policies have no values in old tasks, and records may be gone, after each look at the repository."""
+    with Repository(place, max_loss=max_loss) as one, Repository(place) as two:
+        one.add_many([small_task(i) for i in range(20)])
+        one.keep(k=2, rng=0)
+
+        def founder(number):
+            return lambda: two.add_many([small_task(10 * number + i) for i in range(5)])  # some of them are founders
+
+        def lost_task(number):
+            return lambda: two.remove(number)
+
+        with Repository(place) as fresh:  # nothing is in its memory
+            changes = [change for i in range(6) for change in (founder(100 + i), lost_task(2 + 2 * i))]
+            left = beside(monkeypatch, fresh.database, *changes)
+            if question == "keep":
+                kept = fresh.keep(k=3, rng=0)
+                assert len(fresh.sources()) == 3
+                assert (kept.over_all is None) == (max_loss is None)
+            elif question == "experience":
+                assert np.isfinite(fresh.experience().values).all()
+            else:
+                fresh.cluster(n_clusters=3, rng=0)
+            assert len(left) < 12
+            monkeypatch.undo()
+        assert one.check() == []
+        assert wrong_values(one) == 0
+
+
+def test_an_answer_whose_policy_is_removed_before_it_is_weighed_is_asked_again(place, monkeypatch):
+    with Repository(place, max_loss=MAX_LOSS) as one, Repository(place) as two:
+        one.add_many([small_task(i) for i in range(20)])
+        found = keeping.keep
+        removed = []
+
+        def slow(*given, **options):
+            if not removed:
+                records = two.records()
+                removed.append(records[0].own_policy)
+                two.remove(*(record.id for record in records if record.own_policy == removed[0]))
+            return found(*given, **options)
+
+        monkeypatch.setattr(keeping, "keep", slow)
+        kept = one.keep(k=3, rng=0)
+        assert removed[0] not in one.source_ids()
+        assert kept.over_all.n_tasks == len(one)
+
+
+def test_a_repository_that_never_rests_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(asked, "_complete", lambda contents, missing: None)
+    with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
+        repository.add_many([small_task(i) for i in range(20)])
+        with pytest.raises(RepositoryError, match=r"r.db was changed by others 20 times while it was read, try again"):
+            repository.keep(k=2)
+
+
+@pytest.mark.parametrize("most", [10_000, 8])
+def test_the_best_of_a_task_is_the_same_for_landmarks_and_for_all(place, monkeypatch, most):
+    """Poor policies come first: what a task loses is measured by policies that came after it, wherever it is asked."""
+    tasks = [small_task(i) for i in range(24)]
+    monkeypatch.setattr(asked, "LANDMARKS", most)
+    with Repository(place, max_loss=MAX_LOSS) as repository:
+        for task in tasks[:16]:
+            repository.add(task, np.zeros(6, int))
+        repository.add_many(tasks[16:])
+        policies = [repository.policy(record.id) for record in repository.policy_records()]
+        U = cross_values(tasks, policies)
+        best = np.maximum(U.max(axis=1), [record.best_value for record in repository.records()])
+        for k in (1, 2, 3):
+            kept = repository.keep(k=k, rng=0)
+            truth = (best - U[:, kept.columns].max(axis=1)).mean()
+            assert kept.over_all.mean_loss == pytest.approx(truth, abs=1e-12)
+            assert kept.over_all.lower_bound <= kept.over_all.mean_loss + 1e-12
+            if most > len(tasks):
+                assert kept.mean_loss == pytest.approx(kept.over_all.mean_loss, abs=1e-12)
+                assert kept.over_all.lower_bound == pytest.approx(truth)
+        assert wrong_values(repository) == 0
