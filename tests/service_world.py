@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import ssl
@@ -19,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from pastmaster import Repository
+from pastmaster.client import Client
 from pastmaster.service import make_task
 from pastmaster.service.api import Service, make_app
 from pastmaster.service.engine import Engine
+from pastmaster.service.schema import TOLD, episodes
 
 SOURCES = ["left", "right", "straight"]
 PATIENCE = 240.0  # seconds, on a busy machine too
@@ -199,3 +202,53 @@ def served(place: str | Path, *options: str) -> Iterator[Served]:
     finally:
         if made.process is not None and made.process.poll() is None:
             made.kill(signal.SIGTERM)
+
+
+def stored(place: str | Path) -> list[Any]:
+    """The rows of all episodes."""
+    with Repository(place) as repository:
+        return repository.database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
+
+
+class Load:
+    """Threads that ask and tell until they are stopped, and remember what was acknowledged."""
+
+    def __init__(self, urls: list[str], threads: int = 6) -> None:
+        self.urls, self.over = urls, threading.Event()
+        self.told: dict[int, float] = {}
+        self.errors: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, args=(k,), daemon=True) for k in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, k: int) -> None:
+        draw = random.Random(k)
+        try:
+            with Client(self.urls[k % len(self.urls)], timeout=20.0, patience=240.0) as client:
+                while not self.over.is_set():
+                    asked, value = client.ask("site"), draw.random()
+                    if draw.random() < 0.1:
+                        client.cancel("site", asked)
+                        continue
+                    client.tell("site", asked, value)
+                    assert self.told.setdefault(asked.number, value) == value, "an episode was given out twice"
+        except BaseException as error:
+            self.errors.append(error)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many more are acknowledged."""
+        goal, deadline = len(self.told) + count, time.monotonic() + 240.0
+        while len(self.told) < goal and not self.errors:
+            assert time.monotonic() < deadline, "nothing is acknowledged any more"
+            time.sleep(0.002)
+
+    def stop(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join(240.0)
+        assert self.errors == []
+
+    def lost(self, place: str | Path) -> dict[int, float]:
+        """What was acknowledged and is not in the database."""
+        told = {row.number: row.value for row in stored(place) if row.outcome == TOLD}
+        return {number: value for number, value in self.told.items() if told.get(number) != value}

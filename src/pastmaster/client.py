@@ -1,8 +1,8 @@
 """The service's client: ask for episodes and tell their returns over HTTP, with Python's own library alone.
 
-Every request can be sent again without harm: an ask carries a key of its own, a return that is told twice counts once.
-So where an answer is lost, the client asks again until it has one. One client serves any number of threads, and
-asyncio.
+Every request can be sent again without harm: an ask carries a key of its own, a return that is told twice counts once,
+a task that is made twice is there once. So where an answer is lost, the client asks again until it has one. One client
+serves any number of threads, and asyncio.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pastmaster.checks import is_finite, is_whole, text, whole, within
 from pastmaster.errors import InvalidInputError, ServiceError
@@ -31,6 +32,7 @@ AGAIN = (408, 429, 500, 502, 503, 504)  # answers after which it tries again
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 THREADS = 64  # for asyncio
 LARGEST_ANSWER = 2**30
+NOT_OURS = {"code": "http", "message": "the answer is none of the service's"}
 
 
 @dataclass
@@ -87,9 +89,7 @@ class Client:
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 10.0, patience: float = 60.0) -> None:
-        parts = urlsplit(text("Client", "url", url))
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise InvalidInputError(f"Client: url is {shown(url)}, must be like http://localhost:8000")
+        parts = _address(text("Client", "url", url))
         if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable()):
             raise InvalidInputError(
                 "Client: token is no text of ASCII letters, must be what `pastmaster token add` printed"
@@ -114,7 +114,7 @@ class Client:
         if lease is not None:
             body["lease"] = within("Client.ask", "lease", lease, 0.001, 1e9)
         found = self._call("POST", _task(task, "episodes"), body)
-        return [Asked(**episode) for episode in found["episodes"]]
+        return [_asked(episode) for episode in _part(found, "episodes", list)]
 
     def tell(self, task: str, episode: Asked | int, value: float) -> None:
         """Tell the discounted return of an episode. The same again is fine, another value is refused."""
@@ -133,8 +133,10 @@ class Client:
         ]
         refused: dict[int, ServiceError] = {}
         for first in range(0, len(items), 1000):
-            answers = self._call("POST", _task(task, "returns"), {"returns": items[first : first + 1000]})["returns"]
-            refused |= {one["episode"]: _refusal(200, one["error"]) for one in answers if "error" in one}
+            answer = self._call("POST", _task(task, "returns"), {"returns": items[first : first + 1000]})
+            for one in _part(answer, "returns", list):
+                if "error" in _is(one, dict):
+                    refused[_part(one, "episode", int)] = _refusal(200, _words(one))
         return refused
 
     def cancel(self, task: str, episode: Asked | int) -> None:
@@ -151,8 +153,7 @@ class Client:
 
     def tasks(self) -> list[str]:
         """The names of all tasks."""
-        names: list[str] = self._call("GET", "/v1/tasks")["tasks"]
-        return names
+        return [_is(name, str) for name in _part(self._call("GET", "/v1/tasks"), "tasks", list)]
 
     def state(self, task: str) -> dict[str, Any]:
         """The state of a task: shares, means with intervals, what is proven, what is open."""
@@ -160,7 +161,10 @@ class Client:
         return found
 
     def make_task(self, name: str, **settings: Any) -> dict[str, Any]:
-        """Make a task, as ``pastmaster.service.make_task`` does; returns its state. Needs the role admin."""
+        """Make a task, as ``pastmaster.service.make_task`` does; returns its state. Needs the role admin.
+
+        The same again is fine, other settings for the same name are refused.
+        """
         made: dict[str, Any] = self._call("POST", "/v1/tasks", {"name": name} | settings)
         return made
 
@@ -194,12 +198,19 @@ class Client:
 
     async def in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
         """One of the client's functions, called without holding up an event loop."""
+        return await asyncio.wrap_future(self._submit(work, *arguments, **options))
+
+    def _submit(self, work: Any, *arguments: Any, **options: Any) -> Future[Any]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pastmaster-client")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(*arguments, **options))
+        return self._threads.submit(work, *arguments, **options)
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        return json.loads(self._send(method, path, body))
+        answer = self._send(method, path, body)
+        try:
+            return _is(json.loads(answer), dict)
+        except (ValueError, RecursionError):
+            raise _refusal(200, NOT_OURS) from None
 
     def _send(self, method: str, path: str, body: Any = None) -> bytes:
         """The answer to a request, which is sent again while there is none."""
@@ -238,10 +249,12 @@ class Client:
         except IndexError:
             connection, fresh = self._connect(), True
         try:
-            headers = self._headers | ({"content-type": "application/json"} if body else {})
+            headers = self._headers | ({"content-type": "application/json"} if method == "POST" else {})
             connection.request(method, self._parts.path.rstrip("/") + path, body or None, headers)
             response = connection.getresponse()
             answer = response.read(LARGEST_ANSWER)
+            if response.length:  # read(n) does not say that a connection ended before the answer did
+                raise http.client.IncompleteRead(answer, response.length)
         except BaseException as error:
             connection.close()
             if not fresh and isinstance(error, ConnectionError):  # it was closed while it was idle
@@ -286,13 +299,31 @@ class EpisodeContext:
                 raise
 
     async def __aenter__(self) -> Asked:
-        asked: Asked = await self._client.in_thread(self.__enter__)
+        asking = self._client._submit(self.__enter__)
+        try:
+            asked: Asked = await asyncio.wrap_future(asking)
+        except asyncio.CancelledError:  # the ask goes on
+            asking.add_done_callback(self._forget)
+            raise
         return asked
+
+    def _forget(self, asking: Future[Asked]) -> None:
+        """Cancel an episode that nobody waits for any more."""
+
+        def cancel(asked: Asked) -> None:
+            with suppress(ServiceError):  # then its lease ends it
+                self._client.cancel(self._task, asked)
+
+        if not asking.cancelled() and asking.exception() is None:
+            try:
+                self._client._submit(cancel, asking.result())  # this may be the thread of an event loop
+            except RuntimeError:  # the client is closed, or the program ends
+                cancel(asking.result())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.shield(self._client.in_thread(self.__exit__, kind, error, traceback))
+        await asyncio.shield(asyncio.wrap_future(self._client._submit(self.__exit__, kind, error, traceback)))
 
 
 def _task(name: str, *rest: object) -> str:
@@ -313,12 +344,52 @@ def _return(caller: str, value: float) -> float:
     return float(value)
 
 
-def _words(answer: bytes) -> Any:
+def _address(url: str) -> SplitResult:
+    """An address in its parts."""
     try:
-        found = json.loads(answer)["error"]
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").encode("idna"), parts.port
+        plain = url.isprintable() and " " not in url and parts.path.isascii()
+        if (
+            parts.scheme in ("http", "https")
+            and host
+            and port != 0
+            and plain
+            and not parts.query
+            and not parts.username
+        ):
+            return parts
+    except ValueError:  # a bracket, a port that is none, a host that no one can have
+        pass
+    raise InvalidInputError(f"Client: url is {shown(url)}, must be like http://localhost:8000") from None
+
+
+def _is(found: Any, kind: type) -> Any:
+    """What an answer has here, if it is of this kind; else it is no answer of the service's."""
+    if not isinstance(found, kind) or isinstance(found, bool):
+        raise _refusal(200, NOT_OURS)
+    return found
+
+
+def _part(answer: Any, name: str, kind: type) -> Any:
+    return _is(_is(answer, dict).get(name), kind)
+
+
+def _asked(episode: Any) -> Asked:
+    """An episode; a later service may say more of it than we know."""
+    policy, lease = _is(episode, dict).get("policy"), episode.get("lease")
+    number, arm, name = _part(episode, "number", int), _part(episode, "arm", int), _part(episode, "name", str)
+    if not is_finite(lease) or not (policy is None or isinstance(policy, str)):
+        raise _refusal(200, NOT_OURS)
+    return Asked(number, arm, name, policy, float(lease))
+
+
+def _words(answer: bytes | dict[str, Any]) -> Any:
+    try:
+        found = (json.loads(answer) if isinstance(answer, bytes) else answer)["error"]
         return {"code": str(found["code"]), "message": str(found["message"])}
-    except (ValueError, KeyError, TypeError):
-        return {"code": "http", "message": "the answer is none of the service's"}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return NOT_OURS
 
 
 def _refusal(status: int, error: Mapping[str, str]) -> ServiceError:

@@ -1,4 +1,7 @@
-"""Any order of asks, tells, repeats, cancels, expiries and restarts leaves the state of a model, the library's."""
+"""Any order of asks, tells, repeats, cancels, expiries and restarts leaves the state of a model, the library's.
+
+So does making the same task again.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 from faults import repetitions
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from service_world import Api, Clock, small_task
+from service_world import SOURCES, Api, Clock, small_task
 
 from pastmaster import TsallisINF
 from pastmaster.reuse import Episode
@@ -109,6 +112,14 @@ class Visitors(RuleBasedStateMachine):
             self.written = self.now
         else:
             assert status == (409 if self.outcomes[number][0] == "told" else 200)
+
+    @rule(other=st.sampled_from([{}, {"clip": False}, {"seed": 8}, {"lease": 11.0}, {"sources": ["left"]}]))
+    def make_again(self, other):
+        wanted = {"sources": SOURCES, "bounds": [0, 1], "seed": 7, "selector": "tsallis-inf", "lease": LEASE}
+        status, answer = self.call("POST", "/v1/tasks", {"name": "site"} | wanted | other)
+        assert status == (200 if wanted == wanted | other or "clip" in other else 409)
+        assert status == 409 or answer["asked"] == len(self.arms)
+        assert self.call("GET", "/v1/tasks") == (200, {"tasks": ["site"]})
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 6.0]))
     def wait(self, seconds):

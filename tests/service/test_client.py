@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import pickle
 import socket
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -14,7 +19,7 @@ import pytest
 from service_world import SOURCES, free_port, served, small_task
 
 from pastmaster import InvalidInputError, Repository
-from pastmaster.client import Client
+from pastmaster.client import Asked, Client
 from pastmaster.domains import windy_corridor
 from pastmaster.errors import ServiceError
 
@@ -84,6 +89,30 @@ def test_asyncio_uses_the_same_client(running):
     assert len(set(asyncio.run(all_visits()))) == 60
 
 
+def test_asyncio_that_gives_up_while_it_asks_leaves_no_episode_open(running):
+    """A timeout strikes before, while and after the ask is sent; the episode that nobody got is cancelled."""
+
+    async def visit(client: Client, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), client.episode("site") as episode:
+                episode.value = 0.5
+                await asyncio.sleep(0.05)
+
+    async def all_visits(client: Client) -> None:
+        await asyncio.gather(*(visit(client, 0.0005 * k) for k in range(100)))
+
+    with Client(running.url) as client:
+        before = client.state("site")
+        asyncio.run(all_visits(client))
+        for _ in range(600):
+            state = client.state("site")
+            if state["open"] == before["open"]:
+                break
+            time.sleep(0.1)
+        assert state["open"] == before["open"]
+        assert state["asked"] > before["asked"]
+
+
 def test_many_are_asked_and_told_with_one_request_each(running):
     with Client(running.url) as client:
         asked = client.ask_many("site", 5)
@@ -109,9 +138,9 @@ def test_a_policy_is_downloaded_by_its_content(running):
 
 
 class Forgetful(BaseHTTPRequestHandler):
-    """Passes requests on, but loses two answers out of three: after the service has acted."""
+    """Passes requests on, but loses two answers out of three, all but a part: after the service has acted."""
 
-    target, count, log = "", 0, ()
+    target, count, part = "", 0, 0.0
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -124,6 +153,9 @@ class Forgetful(BaseHTTPRequestHandler):
         type(self).count += 1
         if type(self).count % 3:
             self.close_connection = True
+            head, _, content = answer.partition(b"\r\n\r\n")
+            if self.part:
+                self.wfile.write(head + b"\r\n\r\n" + content[: int((self.part - 0.5) * len(content))])
             self.connection.shutdown(socket.SHUT_RDWR)
             return
         self.wfile.write(answer)
@@ -133,8 +165,10 @@ class Forgetful(BaseHTTPRequestHandler):
         pass
 
 
-def test_lost_answers_are_asked_for_again_and_nothing_counts_twice(running):
-    handler = type("Forgetful", (Forgetful,), {"target": str(running.port)})
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_lost_answers_are_asked_for_again_and_nothing_counts_twice(running, part):
+    """Nothing of them comes, or the head alone, or half of the body: a service was killed while it answered."""
+    handler = type("Forgetful", (Forgetful,), {"target": str(running.port), "part": part})
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     with Client(running.url) as direct, Client(f"http://127.0.0.1:{proxy.server_port}") as client:
@@ -143,10 +177,63 @@ def test_lost_answers_are_asked_for_again_and_nothing_counts_twice(running):
             with client.episode("site") as episode:
                 episode.value = k / 4
         after = direct.state("site")
+        assert handler.count == 3 * 8
+        made = client.make_task("made through losses", sources=SOURCES, bounds=[0, 1])
+        assert direct.state("made through losses") == made
+        direct.remove_task("made through losses")
     proxy.shutdown()
     proxy.server_close()
-    assert handler.count == 3 * 8
+    assert handler.count == 3 * 9
     assert (after["asked"] - before["asked"], after["told"] - before["told"]) == (4, 4)
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    """The address of somebody who answers everything with this."""
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+STRANGE = [
+    b"<html>Sign in</html>", b"null", b"[]", b"7", b"{}", b"[" * 100_000, b'{"tasks": null, "episodes": null}',
+    b'{"tasks": {}, "episodes": {}, "returns": {}}', b'{"tasks": [1], "episodes": [1], "returns": [1]}',
+    b'{"tasks": [[]], "episodes": [{}], "returns": [{"error": 1}]}',
+    b'{"episodes": [{"number": true, "arm": 0, "name": "a", "policy": null, "lease": 1}], "tasks": 1, "returns": 1}',
+    b'{"episodes": [{"number": 0, "arm": 0, "name": "a", "policy": 1, "lease": 1}], "tasks": 1, "returns": 1}',
+    b'{"episodes": [{"number": 0, "arm": 0, "name": "a", "policy": null}], "tasks": 1, "returns": [{"error": {}}]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", STRANGE, ids=range(len(STRANGE)))
+def test_an_answer_of_another_shape_is_none_of_the_services(body):
+    with answering(body) as url, Client(url) as client:
+        for call in (client.tasks, lambda: client.ask("site"), lambda: client.tell_many("site", {0: 0.5})):
+            with pytest.raises(ServiceError, match="none of the service's") as caught:
+                call()
+            assert (caught.value.status, caught.value.code) == (200, "http")
+
+
+def test_what_a_later_service_adds_to_an_answer_is_ignored():
+    episode = {"number": 3, "arm": 1, "name": "a", "policy": None, "lease": 5, "value": 0.5, "later": {"x": 1}}
+    with answering(json.dumps({"episodes": [episode], "later": 1}).encode()) as url, Client(url) as client:
+        assert client.ask("site") == Asked(3, 1, "a", None, 5.0)
 
 
 def test_where_nobody_answers_it_gives_up_with_a_sentence():
@@ -158,7 +245,15 @@ def test_where_nobody_answers_it_gives_up_with_a_sentence():
         assert (str(again), again.code) == (str(caught.value), "no_answer")
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://x", "http://", "http://a?b=c", 7, None, "http://u:p@h"])
+WRONG = [
+    "http://h:99999", "http://h:x", "http://h:-1", "http://h:0", "http://[::1", "http://::1]", "http://[x]",
+    "http://a b", "http://a..b", f"http://{'a' * 70}", "http://h/\N{SNOWMAN}", "http://h\x7f",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://x", "http://", "http://a?b=c", 7, None, "http://u:p@h", *WRONG]
+)
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(InvalidInputError, match="Client: url is"):
         Client(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from service_world import SOURCES, Clock, api, engine, small_task
@@ -158,7 +159,7 @@ def test_neither_a_clock_that_is_set_nor_a_time_without_service_ends_a_lease(pla
         served.call(Ask("site"))
         clock.now += 6.0
         served.call(Ask("site"))
-        monkeypatch.setattr("time.time", lambda: 1e12)
+        monkeypatch.setattr("time.time", lambda: 4e9)  # the year 2096
         served.sweep()
         assert served.call(Describe("site"))["open"] == 2
     with engine(place, clock=lambda: 3.0) as served:  # a computer that was restarted
@@ -262,6 +263,24 @@ def test_the_state_tells_shares_means_intervals_and_what_is_proven(place):
     assert state["next_to_expire"][0]["number"] == late["number"]
 
 
+def test_a_return_after_the_lease_counts_until_the_next_look(tmp_path):
+    """As the docs say; and a task that is made again takes what was meant for the one before."""
+    small_task(tmp_path / "tasks.db", lease=10.0)
+    clock = Clock()
+    with api(tmp_path / "tasks.db", clock) as call:
+        early, late = call.ask()["number"], call.ask()["number"]
+        clock.now += 11.0
+        assert [one["late"] for one in call.state()["next_to_expire"]] == [True, True]
+        assert call.tell(early, 0.5)[0] == 200
+        call.service.engine.sweep()
+        status, answer = call.tell(late, 0.5)
+        assert (status, answer["error"]["code"]) == (409, "expired")
+        call("DELETE", "/v1/tasks/site")
+        assert call("POST", "/v1/tasks", {"name": "site", "sources": ["a"], "bounds": [0, 1]})[0] == 201
+        assert call.ask()["number"] == early
+        assert call.tell(early, 0.25)[0] == 200
+
+
 def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
     place = tmp_path / "tasks.db"
     with api(place) as call:
@@ -269,7 +288,9 @@ def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
             ({"name": "a/b"}, "no slash"),
             ({"name": "a", "sources": "best"}, "sources"),
             ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "a name twice"),
-            ({"name": "a", "sources": [4], "bounds": [0, 1]}, "stored policy"),
+            ({"name": "a", "sources": [4], "bounds": [0, 1]}, "sources[0] is 4, must be the id of a stored policy"),
+            ({"name": "a", "sources": ["x", "learner"], "bounds": [0, 1]}, "learner is learner, must be a name that"),
+            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "learner": "x"}, "learner is x, must be a name that"),
             ({"name": "a", "sources": ["x"], "bounds": [1, 0]}, "bounds"),
             ({"name": "a", "sources": ["x"]}, "no stored tasks"),
             ({"name": "a"}, "no policies are kept"),
@@ -279,17 +300,75 @@ def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
             ({"name": "a", "path": "/etc/passwd"}, "path"),
         ):
             status, answer = call("POST", "/v1/tasks", body)
-            assert status in (422, 503), (body, answer)
+            assert status == 422, (body, answer)
             assert words in answer["error"]["message"], (words, answer)
         assert call("GET", "/v1/tasks") == (200, {"tasks": []})
         body = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
         assert call("POST", "/v1/tasks", body)[0] == 201
-        assert call("POST", "/v1/tasks", body)[0] == 409
+        assert call("POST", "/v1/tasks", body | {"bounds": [0, 2]})[0] == 409
         assert call("DELETE", "/v1/tasks/a") == (200, {"removed": "a"})
         assert call("GET", "/v1/tasks/a")[0] == 404
     with Repository(place) as repository:
         assert repository.database.read(lambda c: c.execute(tasks.select()).all()) == []
         assert json.dumps(repository.check()) == "[]"
+
+
+def test_a_task_that_is_made_again_is_left_as_it_is(place):
+    wanted = {"sources": SOURCES, "bounds": [0, 1], "selector": "tsallis-inf", "seed": 7}
+    plain = library("tsallis-inf")
+    with api(place) as call:
+        assert call("POST", "/v1/tasks", {"name": "site"} | wanted)[0] == 201
+        assert call.ask()["arm"] == plain.ask().arm
+    with Repository(place) as repository:
+        before = repository.database.read(lambda c: [c.execute(t.select()).all() for t in metadata.tables.values()])
+    with api(place) as call:
+        for same in (wanted, wanted | {"lease": 3600, "clip": False, "bounds": [0.0, 1.0], "expired_return": None}):
+            status, answer = call("POST", "/v1/tasks", {"name": "site"} | same)
+            assert (status, answer) == (200, call.state() | {"next_to_expire": answer["next_to_expire"]})
+        assert make_task(call.repository, "site", **wanted | {"sources": tuple(SOURCES), "bounds": (0, 1.0)}) is False
+        for other in (
+            {"sources": SOURCES[::-1]}, {"bounds": [0, 2]}, {"clip": True}, {"seed": 8}, {"seed": None}, {"lease": 1.0},
+            {"selector": None}, {"learner": "me"}, {"episodes": 500}, {"expired_return": 0.0}, {"most_open": 5},
+        ):  # fmt: skip
+            status, answer = call("POST", "/v1/tasks", {"name": "site"} | wanted | other)
+            assert (status, answer["error"]["code"]) == (409, "task_exists"), other
+            assert "which a task with other settings has" in answer["error"]["message"]
+        after = call.repository.database.read(lambda c: [c.execute(t.select()).all() for t in metadata.tables.values()])
+        assert after == before
+        assert call.ask()["arm"] == plain.ask().arm
+
+
+def test_a_task_of_the_kept_policies_is_the_same_when_others_are_kept(tmp_path):
+    with api(tmp_path / "tasks.db") as call:
+        for task in windy_corridor.family()[::15]:
+            call.repository.add(task)
+        call.repository.keep(k=3)
+        first = call("POST", "/v1/tasks", {"name": "new"})[1]
+        call.repository.keep(k=1)
+        status, again = call("POST", "/v1/tasks", {"name": "new"})
+        assert (status, again) == (200, first)
+        assert call("POST", "/v1/tasks", {"name": "other"})[0] == 201
+        assert len(call.state("other")["arms"]) == 2
+
+
+def test_of_many_who_make_the_same_task_at_once_one_makes_it(place):
+    wanted = {"name": "site", "sources": SOURCES, "bounds": [0, 1]}  # without a seed: whose is taken?
+    with api(place) as call, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: call("POST", "/v1/tasks", wanted), range(8)))
+    assert sorted(status for status, _ in answers) == [200] * 7 + [201]
+    assert len({answer["seed"] for _, answer in answers}) == 1
+
+
+def test_a_task_of_an_earlier_version_is_no_repetition(place):
+    small_task(place)
+    with Repository(place) as repository:
+        row = repository.database.read(lambda c: store.task_rows(c, ["site"], locked=False))["site"]
+        old = {key: value for key, value in json.loads(row["settings"]).items() if key != "content"}
+        repository.database.write(lambda c: c.execute(tasks.update().values(settings=json.dumps(old))))
+        with pytest.raises(Refused, match="which a task with other settings has"):
+            make_task(repository, "site", sources=SOURCES, bounds=(0.0, 1.0), seed=7, selector="tsallis-inf")
+    with engine(place) as served:
+        assert served.call(Ask("site"))["episodes"][0]["arm"] == library("tsallis-inf").ask().arm
 
 
 def test_the_repository_knows_the_tables_of_the_service():

@@ -7,17 +7,19 @@ import json
 import random
 import re
 import socket
+import threading
+import time
 
 import pytest
 from click.testing import CliRunner
 from faults import repetitions
-from service_world import Api, Clock, api, served, small_task
+from service_world import PATIENCE, Api, Clock, api, served, small_task
 
 from pastmaster import InvalidInputError, Repository
 from pastmaster.cli import main
 from pastmaster.client import Client
-from pastmaster.errors import ServiceError
-from pastmaster.service import add_token, list_tokens, protocol, revoke_token, serve, started
+from pastmaster.errors import RepositoryError, ServiceError
+from pastmaster.service import add_token, gate, list_tokens, protocol, revoke_token, serve, started
 from pastmaster.service.gate import LARGEST_BODY, Rates, needed_role
 from pastmaster.service.schema import episodes, tasks, tokens
 from pastmaster.service.tokens import ROLES
@@ -66,6 +68,40 @@ def test_every_way_in_needs_the_role_that_it_should(path):
 def routes_with(call: Api, secret: str) -> list[tuple[str, str]]:
     _, spec = call("GET", "/openapi.json", headers=bearer(secret))
     return [(method.upper(), path) for path, methods in spec["paths"].items() for method in methods]
+
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"}
+
+
+def test_a_method_that_a_path_does_not_have_is_a_405_that_names_those_it_has(path):
+    with api(path) as call:
+        known = routes(call)
+        ways = {route: {method for method, one in known if one == route} for _, route in known} | {"/": {"GET"}}
+        assert ways["/v1/tasks"] == {"GET", "POST"}
+        assert ways["/v1/tasks/{task}"] == {"GET", "DELETE"}
+
+        def expect_405(headers):
+            for route, own in ways.items():
+                real = route.replace("{task}", "site").replace("{number}", "5").replace("{digest}", "0" * 64)
+                for method in METHODS - own:
+                    status, answer = call(method, real, {}, headers=headers)
+                    assert (status, answer["error"]["code"]) == (405, "method"), (method, route, answer)
+                    assert set(call.headers["allow"].split(", ")) == own
+                    assert f"the method is {method}, must be" in answer["error"]["message"]
+
+        expect_405({})
+        assert call("PUT", "/nothing")[0] == 404
+        with Repository(path) as repository:
+            secrets = {role: add_token(repository, role, role) for role in ROLES}
+    with api(path) as call:
+        for secret in secrets.values():
+            expect_405(bearer(secret))
+        for method in METHODS - {"GET", "POST"}:
+            assert call(method, "/v1/tasks")[0] == 401
+            assert call(method, "/v1/tasks", headers=bearer("pm_none"))[0] == 401
+        assert call("POST", "/v1/tasks", {}, headers=bearer(secrets["read"]))[0] == 403
+        assert call("PUT", "/nothing", headers=bearer(secrets["read"]))[0] == 403
+        assert call("PUT", "/nothing", headers=bearer(secrets["admin"]))[0] == 404
 
 
 @pytest.mark.parametrize("secret", ["", "pm_", "pm_" + "A" * 43, "x" * 10_000, "pm_\xff\xfe", "null"])
@@ -127,6 +163,88 @@ def test_without_tokens_only_this_computer_is_served(path):
         serve(repository, host="0.0.0.0")
 
 
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [("127.0.0.2:80", "127.0.0.2"), ("[::1]", "::1"), ("[::1]:8000", "::1"), ("LocalHost", "127.0.0.1")],
+)
+def test_every_address_of_this_computer_is_served(path, host, client):
+    with api(path) as call:
+        assert call("GET", "/v1/tasks", headers={"host": host}, client=client)[0] == 200
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"])
+def test_without_tokens_what_a_proxy_passes_on_is_refused(path, name):
+    with api(path) as call:
+        status, answer = call("GET", "/v1/tasks", headers={name.lower(): "203.0.113.9"})
+        assert (status, answer["error"]["code"]) == (403, "forwarded")
+    with Repository(path) as repository:
+        secret = add_token(repository, "one", "read")
+    with api(path) as call:
+        assert call("GET", "/v1/tasks", headers={name.lower(): "203.0.113.9"} | bearer(secret))[0] == 200
+
+
+def test_without_tokens_a_page_of_another_site_changes_nothing(path):
+    """A browser sends such a request without asking first, if it is one that a form could send."""
+    ask = "/v1/tasks/site/episodes"
+    with api(path) as call:
+        for headers in (
+            {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://localhost:3000"},
+            {"origin": "https://localhost:8000"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"},
+            {"origin": "http://localhost:8000", "sec-fetch-site": "cross-site"},
+        ):  # fmt: skip
+            for method, way in (("POST", ask), ("POST", f"{ask}/0/cancel"), ("DELETE", "/v1/tasks/site")):
+                status, answer = call(method, way, headers=headers)
+                assert (status, answer["error"]["code"]) == (403, "other_site"), (method, way, headers)
+            assert call("GET", "/v1/tasks", headers=headers)[0] == 200  # a link; the page there cannot read it
+        for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+            for way in (ask, f"{ask}/0/cancel"):
+                status, answer = call("POST", way, raw=b"", headers={"content-type": kind})
+                assert (status, answer["error"]["code"]) == (415, "not_json")
+        assert call.state()["asked"] == 0
+        for headers in (
+            {"origin": "http://localhost:8000", "sec-fetch-site": "same-origin"},
+            {"sec-fetch-site": "none"},
+        ):
+            assert call("POST", ask, headers=headers)[0] == 200
+
+
+def test_while_the_database_is_away_all_are_told_so_at_once(path, monkeypatch):
+    """The tokens are read once for all who wait, and nobody waits for long; what needs no token does not wait."""
+    monkeypatch.setattr(gate, "KEYS_SECONDS", 0.3)
+    reads, back = [], threading.Event()
+    with api(path) as call:
+        assert call("GET", "/v1/tasks")[0] == 200
+        clock = call.service.keys.clock = Clock()
+        clock.now, real = 1e9, call.service.keys.refresh
+
+        def away() -> None:
+            reads.append(1)
+            assert back.wait(PATIENCE)
+            if len(reads) == 1:
+                raise RepositoryError("the database at x does not answer")
+            real()
+
+        call.service.keys.refresh = away
+        assert call("GET", "/healthz") == (200, {"status": "ok"})
+        assert call("GET", "/")[0] == 200
+        status, answer = call("GET", "/v1/tasks")
+        assert (status, answer["error"]["code"]) == (503, "unavailable")
+        monkeypatch.setattr(gate, "KEYS_SECONDS", 0.0)  # it has waited
+        assert {call("GET", "/v1/tasks")[0] for _ in range(100)} == {503}
+        assert len(reads) == 1
+        monkeypatch.setattr(gate, "AGAIN_SECONDS", 1e9)
+        monkeypatch.setattr(gate, "KEYS_SECONDS", PATIENCE)
+        back.set()  # it fails
+        while call.app._reading is not None:
+            time.sleep(0.01)
+        assert {call("GET", "/v1/tasks")[0] for _ in range(100)} == {503}
+        assert call("GET", "/healthz")[0] == 200
+        assert len(reads) == 1
+        call.app._again_at = 0.0  # later
+        assert call("GET", "/v1/tasks")[0] == 200
+        assert len(reads) == 2
+
+
 def test_what_is_too_large_too_slow_or_not_json_is_refused(path, monkeypatch):
     with api(path) as call:
         ask = "/v1/tasks/site/episodes"
@@ -163,6 +281,10 @@ def test_a_sender_that_asks_too_often_is_slowed_down(path):
     for number in range(20_000):
         rates.allow(f"sender {number}")
     assert len(rates._left) <= 10_000
+    rates = Rates(0.25, clock)  # fewer than one at once would be none
+    assert [rates.allow("a"), rates.allow("a")] == [True, False]
+    clock.now += 4.0
+    assert rates.allow("a")
     with api(path, rate=1.0) as call:
         statuses = [call("GET", "/v1/tasks")[0] for _ in range(5)]
         assert statuses[:2] == [200, 200]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from service_world import engine, served, small_task
 from pastmaster import Repository
 from pastmaster.client import Client
 from pastmaster.errors import DamagedError
+from pastmaster.repository import sqlite
 from pastmaster.service.operations import Ask, Tell
+from pastmaster.service.schema import episodes
 from pastmaster.service.state import Describe
 
 
@@ -70,6 +73,26 @@ def test_what_a_kill_leaves_is_one_file_when_it_was_opened(tmp_path: Path) -> No
     with Repository(left):
         assert beside(left) == ["site.db"]
     assert told(left) == 20
+
+
+def test_who_reads_while_another_thread_commits_sees_no_copy(tmp_path: Path, monkeypatch) -> None:
+    """A log lets a reader go on with the state before a commit: that is no file that went back."""
+    path, state = tmp_path / "site.db", sqlite._state
+    small_task(path)
+    with engine(path) as served:
+        ask_and_tell(served, 1)
+        reader, during = threading.current_thread(), []
+
+        def then_a_commit(handle):
+            found = state(handle)
+            if threading.current_thread() is reader and not during:
+                during.append(served.call(Ask("site", 1)))
+            return found
+
+        monkeypatch.setattr(sqlite, "_state", then_a_commit)
+        assert served.database.read(lambda c: len(c.execute(episodes.select()).all())) == 1
+        assert during
+        assert served.database.read(lambda c: len(c.execute(episodes.select()).all())) == 2
 
 
 def test_a_backup_beside_an_old_log_is_refused(tmp_path: Path) -> None:

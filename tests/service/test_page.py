@@ -85,6 +85,27 @@ def test_the_page_lives_with_hostile_names(repository, opened, tmp_path):
         page.close()
 
 
+def test_the_page_shows_which_task_is_damaged_and_how_many_are_late(repository, opened):
+    with started(repository) as url, Client(url) as client:
+        client.ask_many(NAME, 3)
+    repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_episodes SET arm = (arm + 1) % 5"))
+    with started(repository) as url:
+        page = opened(url)
+        page.locator("section").nth(1).wait_for()
+        bad, good = (page.locator("section", has=page.get_by_text(name)) for name in (NAME, "empty"))
+        assert "but the selector chooses" in bad.inner_text()
+        assert "0 asked" in good.inner_text()
+        with Client(url) as client:
+            state = client.state("empty")
+        state |= {
+            "open": 30,
+            "next_to_expire": [{"number": k, "name": "a", "lease": 0, "late": True} for k in range(20)],
+        }
+        assert "20+ late" in page.evaluate("task => head(task).textContent", state)  # of those that are listed
+        assert "20 late" in page.evaluate("task => head(task).textContent", state | {"open": 20})
+        page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_a_phone_in_both_schemes(repository, opened, scheme, tmp_path):
     with started(repository) as url, Client(url) as client:

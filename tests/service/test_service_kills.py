@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from faults import repetitions
-from service_world import SOURCES, Served, engine, small_task
+from service_world import SOURCES, Load, Served, engine, small_task, stored
 
-from pastmaster import Repository, TsallisINF
-from pastmaster.client import Client
+from pastmaster import TsallisINF
 from pastmaster.reuse import Episode
 from pastmaster.service.operations import Ask, Refused, Tell
-from pastmaster.service.schema import OPEN, TOLD, episodes
+from pastmaster.service.schema import OPEN, TOLD
 from pastmaster.service.state import Describe
 
 pytestmark = pytest.mark.repeated
-
-
-def stored(place) -> list:
-    with Repository(place) as repository:
-        return repository.database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
 
 
 def assert_decisions_are_the_librarys(place) -> None:
@@ -45,45 +37,6 @@ def assert_decisions_are_the_librarys(place) -> None:
         assert decider.selector.to_dict() == plain.to_dict()
 
 
-class Load:
-    """Threads that ask and tell until they are stopped, and remember what was acknowledged."""
-
-    def __init__(self, urls: list[str], threads: int = 6) -> None:
-        self.urls, self.over = urls, threading.Event()
-        self.told: dict[int, float] = {}
-        self.errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(k,), daemon=True) for k in range(threads)]
-        for thread in self._threads:
-            thread.start()
-
-    def _run(self, k: int) -> None:
-        draw = random.Random(k)
-        try:
-            with Client(self.urls[k % len(self.urls)], timeout=20.0, patience=240.0) as client:
-                while not self.over.is_set():
-                    asked, value = client.ask("site"), draw.random()
-                    if draw.random() < 0.1:
-                        client.cancel("site", asked)
-                        continue
-                    client.tell("site", asked, value)
-                    assert self.told.setdefault(asked.number, value) == value, "an episode was given out twice"
-        except BaseException as error:
-            self.errors.append(error)
-
-    def wait_for(self, count: int) -> None:
-        """Until so many more are acknowledged."""
-        goal, deadline = len(self.told) + count, time.monotonic() + 240.0
-        while len(self.told) < goal and not self.errors:
-            assert time.monotonic() < deadline, "nothing is acknowledged any more"
-            time.sleep(0.002)
-
-    def stop(self) -> None:
-        self.over.set()
-        for thread in self._threads:
-            thread.join(240.0)
-        assert self.errors == []
-
-
 @pytest.mark.long(20)
 def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attempts, seed):
     place, draw = tmp_path / "tasks.db", random.Random(seed)
@@ -100,9 +53,7 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
     load.wait_for(5)
     load.stop()
     running.kill()
-    told = {row.number: row.value for row in stored(place) if row.outcome == TOLD}
-    lost = {number: value for number, value in load.told.items() if told.get(number) != value}
-    assert lost == {}
+    assert load.lost(place) == {}
     assert_decisions_are_the_librarys(place)
 
 
@@ -129,8 +80,7 @@ def test_two_processes_share_a_server_whose_connections_are_killed(postgres_url,
     finally:
         for one in both:
             one.kill()
-    told = {row.number: row.value for row in stored(postgres_url) if row.outcome == TOLD}
-    assert {n: value for n, value in load.told.items() if told.get(n) != value} == {}
+    assert load.lost(postgres_url) == {}
     assert_decisions_are_the_librarys(postgres_url)
 
 

@@ -3,6 +3,10 @@
 ``ask`` and ``close`` do what the library's selector does, one event each. The events that are not written yet are kept
 here until they are. A state and the rows after it give the same selector again, bit for bit: the
 events are done again in their order, and each ask must choose the arm that was stored.
+
+The events are linked: each has a digest of itself and of the one before. A task's row holds the last one, so a process
+knows whether what it has in memory is what the database has. A server that crashed may have lost events that another
+process had read, and others may have come in their place.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class Decider:
     history: History
     events: int = 0  # done so far
     stored: int = 0  # the events in the last state that was written
+    chain: str = ""  # the digest of the last event, and so of all
     asked: dict[int, Row] = field(default_factory=dict)  # new rows, by number
     closed: dict[int, Row] = field(default_factory=dict)  # changes of older rows, by number
     touched: set[int] = field(default_factory=set)  # episodes that something happened to since the last state
@@ -60,6 +65,7 @@ class Decider:
         """The next episode."""
         episode = self.selector.ask()
         self.events += 1
+        self._link(episode.number, OPEN, episode.arm, None)
         row = {
             "task_id": self.id, "number": episode.number, "arm": episode.arm, "deadline": deadline,
             "asked": self.events, "closed": None, "outcome": OPEN, "value": None, "key": key,
@@ -78,8 +84,9 @@ class Decider:
 
     def close(self, number: int, outcome: int, value: float | None = None) -> None:
         """An open episode is told, cancelled, or expires; ``InvalidInputError`` if the return is refused."""
-        self._close(number, outcome, value)
+        arm = self._close(number, outcome, value)
         self.events += 1
+        self._link(number, outcome, arm, value)
         change = {"closed": self.events, "outcome": outcome, "value": value}
         if number in self.asked:
             self.asked[number] |= change
@@ -87,7 +94,7 @@ class Decider:
             self.closed[number] = {"of_task": self.id, "of_number": number} | change
         self.touched.add(number)
 
-    def _close(self, number: int, outcome: int, value: float | None) -> None:
+    def _close(self, number: int, outcome: int, value: float | None) -> int:
         arm = self.arm_of(number)
         assert arm is not None
         if value is None:
@@ -98,6 +105,12 @@ class Decider:
             self.history.tell(arm, min(max((value - bounds.lower) / bounds.span, 0.0), 1.0))
         if outcome != TOLD:
             self.history.ended[OUTCOMES[outcome]] += 1
+        return arm
+
+    def _link(self, number: int, outcome: int, arm: int, value: float | None) -> None:
+        """Add the last event to the chain."""
+        event = f"{self.chain} {self.events} {number} {outcome} {arm} {value!r}"
+        self.chain = hashlib.blake2b(event.encode(), digest_size=8).hexdigest()
 
     def written(self) -> None:
         """All events are in the database."""
@@ -121,11 +134,12 @@ class Decider:
                 except InvalidInputError as error:
                     raise DamagedError(f"{place}: {error}") from None
             self.events += 1
+            self._link(event.number, event.outcome, event.arm, event.value)
             self.touched.add(event.number)
 
     def state(self) -> Row:
         """The row that holds its state after all events; the selector's episodes are apart."""
-        state = {"selector": self.selector.to_dict_alone(), "history": self.history.to_dict()}
+        state = {"selector": self.selector.to_dict_alone(), "history": self.history.to_dict(), "chain": self.chain}
         text = json.dumps(state, allow_nan=False)
         return {"events": self.events, "state": text, "checksum": checksum(self.id, self.events, text)}
 
@@ -140,13 +154,12 @@ class Decider:
             selector = SERVED[numbers["selector"]["selector"]].from_dict(
                 numbers["selector"] | {"open": [json.loads(entry) for entry in entries]}
             )
-            history = History.from_dict(numbers["history"])
+            history, chain = History.from_dict(numbers["history"]), str(numbers.get("chain", ""))
         except (KeyError, TypeError, ValueError) as error:  # InvalidInputError is one
             raise DamagedError(f"{place}: its state cannot be read: {error}") from None
         settings = json.loads(task["settings"])
-        return cls(
-            task["id"], task["name"], settings, selector, history, events=state["events"], stored=state["events"]
-        )  # fmt: skip
+        events = state["events"]
+        return cls(task["id"], task["name"], settings, selector, history, events, stored=events, chain=chain)
 
 
 def checksum(task: int, events: int, text: str) -> str:

@@ -4,8 +4,9 @@ An answer is sent when its transaction is on the disk. While one is written, the
 processes may serve one database: each transaction locks the rows of its tasks, and first does again what the others did
 since (``store.catch_up``). After a failure the tasks are read anew, as what is in memory may be ahead of the database.
 
-Time is the task's own: it counts seconds while a process serves the task. A computer's clock that is set, and the time
-while nobody serves, change no deadline.
+Time is the task's own: it counts seconds while a process serves the task and episodes are open. A computer's clock that
+is set, and the time while nobody serves, change no deadline. Each process counts by itself. A sweep writes what it has
+counted where nobody else has, so that processes differ by little more than the time between two sweeps.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -68,6 +70,7 @@ class Engine:
         self.database = database
         self.expired = 0
         self.failure: str | None = None  # of the last transaction
+        self._missed = False  # whether the last sweep failed
         self._began: float | None = None  # when the transaction began that is not over yet
         self._sweep_every, self._clock, self._committed = sweep, clock, committed
         self._turn = secrets.randbits(62)
@@ -92,19 +95,22 @@ class Engine:
         return await future
 
     def close(self) -> None:
-        """Do what has come in, then end."""
+        """Do what has come in, write the time, then end."""
         first, self._closed = not self._closed, True
         if first:
             self._queue.put(None)
         self._thread.join()
         if first:
+            self._look()
             self.database.keep_log(False)
 
     @property
     def healthy(self) -> bool:
-        """Whether the last transaction went well, and none has taken long."""
+        """Whether the last transaction went well, none has taken long, and there is somebody to do the next."""
         began = self._began
-        return self.failure is None and (began is None or time.perf_counter() - began < LONG)
+        soon = began is None or time.perf_counter() - began < LONG
+        works = self._closed or self._thread.is_alive()
+        return self.failure is None and not self._missed and soon and works
 
     def _put(self, waiting: Waiting) -> None:
         if self._closed:
@@ -112,24 +118,26 @@ class Engine:
         self._queue.put(waiting)
 
     def _run(self) -> None:
-        """The thread: gather, do, answer."""
-        swept, ended = self._clock(), False
+        """The thread: gather, do, answer. Between two batches of expired episodes others have their turn."""
+        swept, ended, late = self._clock(), False, list[str]()
         while not ended:
-            batch, ended = self._gather()
+            batch, ended = self._gather(0.0 if late else self._sweep_every)
             if batch:
                 self._deliver(batch, self._answers([waiting.operation for waiting in batch]))
-            if self._clock() - swept >= self._sweep_every:
+            if late:
+                late = self._expire(late)
+            elif self._clock() - swept >= self._sweep_every:
                 swept = self._clock()
-                self.sweep()
+                late = self._look()
 
-    def _gather(self) -> tuple[list[Waiting], bool]:
-        """What has come in, and whether it was the last.
+    def _gather(self, seconds: float) -> tuple[list[Waiting], bool]:
+        """What has come in, within some seconds, and whether it was the last.
 
         Those who were just answered ask again at once. So where others wait already, it waits a little for them: a part
         of what a transaction takes, in which all of them then go together.
         """
         batch: list[Waiting] = []
-        seconds, until = self._sweep_every, 0.0
+        until = 0.0
         while len(batch) < MOST_AT_ONCE:
             try:
                 found = self._queue.get(timeout=seconds)
@@ -144,20 +152,47 @@ class Engine:
 
     def sweep(self) -> None:
         """Let the episodes expire whose lease is over."""
-        try:
-            late = self.database.read(self._late)
-        except PastmasterError as error:
-            self.failure = str(error)
-            return
+        late = self._look()
         while late:
-            answers = self._answers([Expire(name) for name in late])
-            counts = {name: n for name, n in zip(late, answers, strict=True) if isinstance(n, int) and n}
-            self.expired += sum(counts.values())
-            late = list(counts)
+            late = self._expire(late)
 
-    def _late(self, connection: sa.Connection) -> list[str]:
-        rows = [dict(row) for row in connection.execute(sa.select(tasks)).mappings()]
-        return [row["name"] for row in rows if store.overdue(connection, row["id"], self._now(row), 1)]
+    def _expire(self, late: list[str]) -> list[str]:
+        """Let some of the episodes of these tasks expire; returns the tasks that may have more."""
+        answers = self._answers([Expire(name) for name in late])
+        counts = {name: n for name, n in zip(late, answers, strict=True) if isinstance(n, int) and n}
+        self.expired += sum(counts.values())
+        return list(counts)
+
+    def _look(self) -> list[str]:
+        """The tasks that have episodes whose lease is over. Writes the time of tasks, and forgets those removed."""
+        try:
+            late, clocks = self.database.read(self._deadlines)
+            if clocks:
+                self.database.write(lambda connection: store.count_on(connection, clocks), self._turn)
+        except Exception:  # of whatever kind: this thread must go on, and the next look may succeed
+            self._missed, late = True, []
+        else:
+            self._missed = False
+        return late
+
+    def _deadlines(self, connection: sa.Connection) -> tuple[list[str], dict[int, float]]:
+        """The names of tasks with overdue episodes, and by id the time of those whose time is to be written."""
+        late, clocks = list[str](), dict[int, float]()
+        rows = {row["id"]: dict(row) for row in connection.execute(sa.select(tasks)).mappings()}
+        for number in [*self._times.keys() - rows.keys(), *self._deciders.keys() - rows.keys()]:
+            self._times.pop(number, None)
+            self._deciders.pop(number, None)
+        for number, row in rows.items():
+            first = store.next_open(connection, number, 1)
+            if not first:  # nothing waits for time to pass
+                self._times[number] = row["clock"], self._clock()
+                continue
+            now = self._now(row)
+            if first[0]["deadline"] <= now:
+                late.append(row["name"])
+            if now > row["clock"]:
+                clocks[number] = now
+        return late, clocks
 
     def _answers(self, operations: Sequence[Operation]) -> list[Answer]:
         """Do operations in one transaction; whatever fails is their answer."""
@@ -167,7 +202,7 @@ class Engine:
             if writes:
                 answers = self.database.write(lambda c: self._work(c, operations, True), self._turn)
             else:
-                answers = self.database.read(lambda c: self._work(c, operations, False))
+                answers = self.database.read(lambda c: self._work(c, operations, False), settled=True)
         except PastmasterError as error:
             self.failure = str(error)
             return [Refused(503, "unavailable", f"serve: {error}")] * len(operations)
@@ -222,9 +257,13 @@ class Engine:
     def _current(self, connection: sa.Connection, row: Row) -> Decider:
         """The task as the database has it now."""
         decider = self._deciders.pop(row["id"], None)
-        if decider is None or decider.dirty or decider.events > row["events"]:
-            decider = store.load(connection, row)
-        store.catch_up(connection, decider, row["events"])
+        if decider is not None and not decider.dirty and decider.events <= row["events"]:
+            with suppress(DamagedError):  # what is in memory may be of events that a server has lost
+                store.catch_up(connection, decider, row)
+                self._deciders[row["id"]] = decider
+                return decider
+        decider = store.load(connection, row)
+        store.catch_up(connection, decider, row)
         self._deciders[row["id"]] = decider
         return decider
 

@@ -6,8 +6,10 @@ Whatever goes wrong is answered in one form, ``{"error": {"code": ..., "message"
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -23,10 +25,16 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Misdirected = Callable[[str, str], Refused | None]
+"""Of a method and a path: the error if the path is known and the method is not one of its own, else None."""
 
 LARGEST_BODY = 2**20  # bytes
 BODY_SECONDS = 10.0  # for the whole body to come
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+KEYS_SECONDS = 3.0  # for the tokens to be read
+AGAIN_SECONDS = 1.0  # after they could not be
+FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
+"""What a proxy adds: who sent such a request is somewhere else."""
+HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]+))(?::\d*)?")
 OPEN_PATHS = ("/healthz", "/", "/page.js", "/page.css")
 """What needs no token: it tells nothing of tasks."""
 POLICY = (
@@ -43,6 +51,10 @@ HEADERS = [
 log = logging.getLogger("pastmaster.service")
 
 
+class Gone(Exception):  # noqa: N818  no error of anybody's
+    """Whoever sent a request has gone before its end: it is not carried out, and there is nobody to answer."""
+
+
 def needed_role(method: str, path: str) -> str | None:
     """The role that a request needs, None if it needs no token. What is not named here needs the highest."""
     if method in ("GET", "HEAD"):
@@ -54,7 +66,7 @@ def needed_role(method: str, path: str) -> str | None:
 
 @dataclass
 class Rates:
-    """So many requests a second for each sender, and at most twice as many at once."""
+    """So many requests a second for each sender, and at most twice as many at once, but always one."""
 
     per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -62,7 +74,7 @@ class Rates:
 
     def allow(self, sender: str) -> bool:
         """Whether one more request is within the rate."""
-        now, most = self.clock(), 2.0 * self.per_second
+        now, most = self.clock(), max(1.0, 2.0 * self.per_second)
         left, then = self._left.pop(sender, (most, now))
         left = min(most, left + (now - then) * self.per_second)
         self._left[sender] = (left - 1.0 if left >= 1.0 else left), now
@@ -74,9 +86,14 @@ class Rates:
 class Gate:
     """The outermost layer of the service."""
 
-    def __init__(self, app: App, keys: Keys, rates: Rates, metrics: Metrics, *, log_requests: bool = False) -> None:
+    def __init__(
+        self, app: App, keys: Keys, rates: Rates, metrics: Metrics, misdirected: Misdirected, *,
+        log_requests: bool = False,
+    ) -> None:  # fmt: skip
         self.app, self.keys, self.rates, self.metrics, self.log_requests = app, keys, rates, metrics, log_requests
-        self._refreshing = asyncio.Lock()
+        self.misdirected = misdirected
+        self._reading: asyncio.Future[None] | None = None  # the tokens, while they are read
+        self._began = self._again_at = -1e9  # when this began, and when it may begin again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -84,7 +101,7 @@ class Gate:
             return
         if scope["type"] != "http":
             return
-        began, status = time.perf_counter(), [0]
+        began, status, was_read = time.perf_counter(), [0], False
         scope["pastmaster"] = "?"  # who sent it
 
         async def sending(message: MutableMapping[str, Any]) -> None:
@@ -96,11 +113,18 @@ class Gate:
         try:
             headers = dict(scope["headers"])  # of one that is there twice, the last
             await self._admit(scope, headers)
-            body = await _body(scope["method"], headers, receive)
+            if not self.rates.allow(scope["pastmaster"]):
+                words = f"serve: more than {self.rates.per_second:g} requests a second, try again later"
+                raise Refused(429, "rate", words)
+            scope["still_admitted"] = lambda: self._admit(scope, headers)
+            body, was_read = await _body(scope["method"], headers, receive), True
             await self.app(scope, _replayed(body, receive), sending)
+        except Gone:
+            return
         except Refused as refused:
             if not status[0]:
-                await refuse(refused, sending)
+                last = not (was_read or await _was_skipped(scope["method"], headers, receive))
+                await refuse(refused, sending, last=last)
         except Exception as error:  # of whatever kind: people get a sentence, the log gets the rest
             log.error("failed", exc_info=error, extra={"fields": {"path": scope["path"]}})
             if not status[0]:
@@ -118,18 +142,37 @@ class Gate:
             }
             log.info("request", extra={"fields": fields | {"ms": round(1e3 * seconds, 2)}})
 
+    async def _refresh(self, *, wait: bool) -> None:
+        """Have the tokens read again, once for all who wait, and not for long; ``Refused`` if they do not come.
+
+        Where the database is away, the reading goes on until it is back, and nobody waits for it any more.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._reading is None and now >= self._again_at:
+            self._reading, self._began = asyncio.ensure_future(asyncio.to_thread(self.keys.refresh)), now
+            self._reading.add_done_callback(self._was_read)
+        if not wait:
+            return
+        reading, left = self._reading, self._began + KEYS_SECONDS - now
+        if reading is not None and left > 0.0:
+            await asyncio.wait([reading], timeout=left)
+        if reading is None or not reading.done() or reading.exception() is not None:
+            raise Refused(503, "unavailable", "serve: the database does not answer, try again later")
+
+    def _was_read(self, reading: asyncio.Future[None]) -> None:
+        self._reading = None
+        if not reading.cancelled() and (error := reading.exception()) is not None:
+            self._again_at = reading.get_loop().time() + AGAIN_SECONDS
+            log.error("failed", exc_info=error, extra={"fields": {"reading": "tokens"}})
+
     async def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Note in the scope who sent a request, a token's name or an address; ``Refused`` if nobody who may."""
         needed = needed_role(scope["method"], scope["path"])
         if self.keys.stale:
-            async with self._refreshing:  # one of all who wait reads them
-                if self.keys.stale:
-                    await asyncio.to_thread(self.keys.refresh)
+            await self._refresh(wait=needed is not None or not self.keys.were_read)
         client = (scope.get("client") or ("127.0.0.1", 0))[0]
         if not self.keys.any:
-            host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
-            if host not in LOOPBACK or client not in LOOPBACK:  # a page elsewhere may have led a browser here
-                raise Refused(403, "loopback_only", "serve: there are no tokens, so only this computer is served")
+            _check_local(scope, headers, client)
         scope["pastmaster"] = client
         if self.keys.any and needed is not None:
             kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -142,32 +185,77 @@ class Gate:
                 )
             scope["pastmaster"], role = found
             if not allows(role, needed):
-                raise Refused(
+                refused = Refused(
                     403, "role", f"serve: the token {scope['pastmaster']} is for {role}, must be for {needed}"
                 )
-        if not self.rates.allow(scope["pastmaster"]):
-            raise Refused(429, "rate", f"serve: more than {self.rates.per_second:g} requests a second, try again later")
+                raise self.misdirected(scope["method"], scope["path"]) or refused  # what nobody may do needs no role
 
 
-async def _body(method: str, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-    """The whole body of a request, which is JSON and not too large."""
+def _check_local(scope: Scope, headers: Mapping[bytes, bytes], client: str) -> None:
+    """Refuse what another computer or a page elsewhere may have sent: no token tells who it was."""
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    named = HOST.fullmatch(host)
+    if named is None or not is_loopback(named[1] or named[2]) or not is_loopback(client):
+        raise Refused(403, "loopback_only", "serve: there are no tokens, so only this computer is served")
+    if any(name in headers for name in FORWARDED):
+        raise Refused(
+            403, "forwarded",
+            "serve: there are no tokens, so what a proxy passes on is refused: `pastmaster token add` makes one",
+        )  # fmt: skip
+    own = f"{scope['scheme']}://{host}".encode("latin-1")
+    elsewhere = headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none")
+    if scope["method"] not in ("GET", "HEAD") and (elsewhere or headers.get(b"origin", own).lower() != own):
+        raise Refused(403, "other_site", "serve: there are no tokens, so what a page of another site sends is refused")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer can reach a host of this name."""
+    if host in ("127.0.0.1", "localhost", "::1"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _body(method: str, headers: Mapping[bytes, bytes], receive: Receive, *, keep: bool = True) -> bytes:
+    """The whole body of a request, which is JSON and not too large; ``Gone`` if it breaks off."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > LARGEST_BODY:
         raise Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes, must be smaller")
-    body, more = b"", method not in ("GET", "HEAD")
+    body, size, more = bytearray(), 0, method not in ("GET", "HEAD")
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while more:
                 message = await receive()
-                body += message.get("body", b"")
-                more = message.get("more_body", False) and message["type"] == "http.request"
-                if len(body) > LARGEST_BODY:
+                if message["type"] != "http.request":
+                    raise Gone
+                part, more = message.get("body", b""), message.get("more_body", False)
+                size += len(part)
+                if size > LARGEST_BODY:
                     raise Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes")
+                if keep:
+                    body += part
     except TimeoutError:
         raise Refused(408, "slow", f"serve: the body took more than {BODY_SECONDS:g} seconds") from None
-    if body and headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
+    has_type = body or method == "POST"  # a page of another site may send one without a body, but not of this type
+    if keep and has_type and headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
         raise Refused(415, "not_json", "serve: the content type must be application/json")
-    return body
+    return bytes(body)
+
+
+async def _was_skipped(method: str, headers: Mapping[bytes, bytes], receive: Receive) -> bool:
+    """Whether the body of a request that is refused has come: a sender may not look for the answer before.
+
+    If it has not, the connection cannot be used again.
+    """
+    if b"expect" in headers:  # it has not been sent yet
+        return False
+    try:
+        await _body(method, headers, receive, keep=False)
+    except (Refused, Gone):
+        return False
+    return True
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -184,13 +272,12 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-async def refuse(refused: Refused, send: Send) -> None:
-    """Answer with an error."""
+async def refuse(refused: Refused, send: Send, *, last: bool = False) -> None:
+    """Answer with an error; ``last``: then close the connection."""
     body = json.dumps({"error": refused.shown()}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refused.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if refused.status in (429, 503):
-        headers.append((b"retry-after", b"1"))
+    named = {"content-type": "application/json", "content-length": str(len(body))} | refused.headers
+    if last:
+        named["connection"] = "close"
+    headers = [(name.encode(), value.encode()) for name, value in named.items()]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

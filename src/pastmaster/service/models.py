@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, as OpenAPI shows them. What is not named here is refused."""
+"""The bodies of requests, as OpenAPI shows them. What is not named here is refused."""
 
 from __future__ import annotations
 
@@ -42,17 +42,6 @@ def explained(error: Mapping[str, Any]) -> str:
     """What is wrong with a body, in a sentence that has nothing of the body but names of fields."""
     place = ".".join(str(part)[:40] for part in error["loc"]) or "body"
     return f"request: {printable(place)} is wrong: {error['msg'][:200]}"
-
-
-def described(kind: type[BaseModel], *path: str) -> dict[str, Any]:
-    """What OpenAPI says of a request that ``read`` reads."""
-    names = {"task": {"type": "string", "example": "site"}, "number": {"type": "integer", "minimum": 0, "example": 12}}
-    return {
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": names[name]} for name in ("task", *path)
-        ],
-        "requestBody": {"content": {"application/json": {"schema": kind.model_json_schema()}}},
-    }  # fmt: skip
 
 
 def _with(example: Any) -> ConfigDict:
@@ -114,59 +103,3 @@ class TaskBody(BaseModel):
     most_open: Annotated[int, Field(ge=1, le=MOST_OPEN)] = 100_000
     learner: Name = "learner"
     seed: Number | None = None
-
-
-class EpisodeAnswer(BaseModel):
-    """An episode to run: the arm, what it is called, the digest of its policy, and the seconds left."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"number": 12, "arm": 3, "name": "left", "policy": None, "lease": 1800.0}]}
-    )
-    number: int
-    arm: int
-    name: str
-    policy: str | None
-    lease: float
-
-
-class AskAnswer(BaseModel):
-    """The episodes asked for."""
-
-    episodes: list[EpisodeAnswer]
-
-
-class Told(BaseModel):
-    """What became of an episode; ``repeated`` if it had been so before."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"episode": 12, "outcome": "told", "value": 0.75, "repeated": False}]}
-    )
-    episode: int
-    outcome: str
-    value: float | None = None
-    repeated: bool
-
-
-class ErrorWords(BaseModel):
-    """A code for programs, a sentence for people."""
-
-    code: str
-    message: str
-
-
-class ErrorAnswer(BaseModel):
-    """The one form of all errors."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "error": {
-                        "code": "conflict",
-                        "message": "tell: value is 0.5 for episode 12, which was told 0.75 before",
-                    }
-                }
-            ]
-        }
-    )
-    error: ErrorWords

@@ -6,6 +6,7 @@ returns is answered item by item.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +23,22 @@ MOST_EXPIRED = 1000  # episodes in one transaction
 class Refused(PastmasterError):  # noqa: N818  an answer more than an error
     """A request that cannot be served as it is; ``code`` is for programs, the message for people."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, *, allowed: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code, self.allowed = status, code, allowed
 
     def shown(self) -> dict[str, str]:
         """As it is answered."""
         return {"code": self.code, "message": str(self)}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its answer says to programs beside the code: how to come in, which methods there are, when to retry."""
+        if self.status == 401:
+            return {"www-authenticate": "Bearer"}
+        if self.status == 405:
+            return {"allow": ", ".join(self.allowed)}
+        return {"retry-after": "1"} if self.status in (429, 503) else {}
 
 
 @dataclass
@@ -216,7 +226,7 @@ def _never_asked(decider: Decider, number: int, caller: str) -> Refused:
 
 def _asked(decider: Decider, row: Row, now: float) -> dict[str, Any]:
     source = decider.settings["arms"][row["arm"]]
-    left = max(0.0, row["deadline"] - now)
+    left = max(0.0, row["deadline"] - now) if decider.is_open(row["number"]) else 0.0
     return {
         "number": row["number"],
         "arm": row["arm"],

@@ -20,12 +20,13 @@ const short = (x) => x === null ? "–" : Math.abs(x) >= 1e5 ? x.toExponential(2
 const part = (x) => x > 0 && x < 0.01 ? "<1%" : `${Math.round(100 * x)}%`;
 const left = (s) => s >= 5400 ? `${Math.round(s / 3600)} h` : s >= 90 ? `${Math.round(s / 60)} min` : `${Math.ceil(s)} s`;
 
-function count(label, value, late) {
-  return make("span", late ? {class: "late"} : {}, make("b", {}, whole(value)), ` ${label}`);
+function count(label, value, late, more) {
+  return make("span", late ? {class: "late"} : {}, make("b", {}, whole(value) + (more ? "+" : "")), ` ${label}`);
 }
 
 function head(task) {
   const late = task.next_to_expire.filter((one) => one.late).length;
+  const more = late === task.next_to_expire.length && late < task.open; // it lists some of the open ones
   const best = make("p", {class: "best"});
   if (task.best === null) best.append("No return is told yet.");
   else {
@@ -37,7 +38,7 @@ function head(task) {
   }
   return make("div", {class: "head"}, make("h2", {}, task.name),
     make("p", {class: "counts"}, count("asked", task.asked), count("told", task.told), count("open", task.open),
-      count("late", late, late > 0), count("expired", task.expired), count("cancelled", task.cancelled),
+      count("late", late, late > 0, more), count("expired", task.expired), count("cancelled", task.cancelled),
       make("span", {class: "quiet"}, task.selector)), best);
 }
 
@@ -115,6 +116,7 @@ function waiting(task) {
 function show(tasks) {
   const main = document.getElementById("tasks");
   const sections = tasks.slice(0, MOST_TASKS).map((task) => {
+    if (task.error) return make("section", {}, make("h2", {}, task.name), make("p", {class: "late"}, task.error));
     const right = make("div", {}, chart(task), waiting(task));
     return make("section", {}, head(task), arms(task), right);
   });

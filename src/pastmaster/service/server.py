@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 from pastmaster.checks import called_as, text, whole, within
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import Repository
+from pastmaster.service.gate import is_loopback
 from pastmaster.service.logs import start_log
 from pastmaster.service.metrics import needed
 from pastmaster.service.tasks import opened
@@ -127,7 +127,7 @@ def _server(
             """Tells those who watch to go before it waits for all requests to end."""
 
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-                service.stopping = True
+                service.live.stopping = True
                 await super().shutdown(sockets)
 
         config = uvicorn.Config(
@@ -142,16 +142,6 @@ def _server(
             service.close()
     finally:
         listening.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this computer can reach a host of this name."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _shown(host: str) -> str:

@@ -42,7 +42,7 @@ def make_task(connection: sa.Connection, name: str, settings: Mapping[str, Any],
     """Store a new task."""
     number = secrets.randbelow(2**47) + 1  # never given twice: what is known of an id in memory stays true
     made = Decider(number, name, settings, selector, History(selector.n_sources + 1))
-    row = {"id": number, "name": name, "settings": json.dumps(settings), "events": 0, "clock": 0.0}
+    row = {"id": number, "name": name, "settings": json.dumps(settings), "events": 0, "clock": 0.0, "chain": ""}
     connection.execute(sa.insert(tasks), row)
     connection.execute(sa.insert(states), made.state() | {"task_id": number})
     return made
@@ -64,10 +64,15 @@ def load(connection: sa.Connection, task: Row) -> Decider:
     return Decider.restored(task, dict(state), connection.execute(query).scalars().all())
 
 
-def catch_up(connection: sa.Connection, decider: Decider, events: int) -> None:
-    """Do what was done to a task since, up to so many events."""
-    if decider.events == events:
-        return
+def catch_up(connection: sa.Connection, decider: Decider, task: Row) -> None:
+    """Do what was done to a task since; ``DamagedError`` if that does not lead to what its row says."""
+    if decider.events != task["events"]:
+        _replay(connection, decider, task["events"])
+    if task["chain"] is not None and decider.chain != task["chain"]:
+        raise DamagedError(f"service task {decider.id}: its {decider.events} events are not those that were counted")
+
+
+def _replay(connection: sa.Connection, decider: Decider, events: int) -> None:
     here, c = episodes.c.task_id == decider.id, episodes.c
     asks = sa.select(c.asked, c.number, sa.literal(OPEN), c.arm, sa.literal(None)).where(
         here, c.number >= decider.selector.n_asked
@@ -86,7 +91,7 @@ def write(connection: sa.Connection, decider: Decider, clock: float) -> None:
     if decider.closed:
         connection.execute(_CLOSE, list(decider.closed.values()))
     here = tasks.c.id == decider.id
-    connection.execute(sa.update(tasks).where(here).values(events=decider.events, clock=clock))
+    connection.execute(sa.update(tasks).where(here).values(events=decider.events, clock=clock, chain=decider.chain))
     if decider.events - decider.stored >= SNAPSHOT_EVERY:
         write_state(connection, decider)
 
@@ -118,10 +123,17 @@ def keyed_rows(connection: sa.Connection, task: int, keys: Iterable[str]) -> dic
     """The episodes that requests with these keys asked for, in order."""
     found: dict[str, list[Row]] = {}
     for batch in _batches(sorted(set(keys))):
-        query = sa.select(episodes).where(episodes.c.task_id == task, episodes.c.key.in_(batch))
+        here = episodes.c.task_id + 0 == task  # or SQLite looks through all episodes of the task
+        query = sa.select(episodes).where(here, episodes.c.key.in_(batch))
         for row in connection.execute(query.order_by(episodes.c.number)).mappings():
             found.setdefault(row["key"], []).append(dict(row))
     return found
+
+
+def count_on(connection: sa.Connection, clocks: Mapping[int, float]) -> None:
+    """Write the time of tasks, unless another process has counted further."""
+    for task, now in clocks.items():
+        connection.execute(sa.update(tasks).where(tasks.c.id == task, tasks.c.clock < now).values(clock=now))
 
 
 def overdue(connection: sa.Connection, task: int, now: float, most: int) -> list[int]:

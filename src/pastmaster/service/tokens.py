@@ -98,6 +98,11 @@ class Keys:
         """Whether they must be read again."""
         return self.clock() - self._read_at >= SECONDS
 
+    @property
+    def were_read(self) -> bool:
+        """Whether they were ever read."""
+        return self._read_at > -1e9
+
     def refresh(self) -> None:
         """Read them again."""
 
