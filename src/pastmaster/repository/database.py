@@ -47,7 +47,7 @@ class Database:
                 self._calmly(self.backend.check_schema)
             self.revision = self._calmly(current_revision)
             if self.revision != schema.REVISION and not self._readable():
-                self._once(WRITERS, lambda connection: upgrade(connection, self.place, create))
+                self._calmly(lambda connection: upgrade(connection, self.place, create), WRITERS)
                 self.revision = schema.REVISION
             self._former = self._calmly(version_table) == formerly.VERSION_TABLE
             if isinstance(self.backend, File):
@@ -133,12 +133,12 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def _calmly(self, work: Work[Result]) -> Result:
-        """Read, and again while the file is written to meanwhile; a server that is away is not waited for."""
+    def _calmly(self, work: Work[Result], turn: int | None = None) -> Result:
+        """Run ``work``, and again while the file is written to meanwhile; a server that is away is not waited for."""
         deadline = _soon()
         while True:
             try:
-                return self._once(None, work)
+                return self._once(turn, work)
             except ChangedError:
                 self._look_again(deadline)
             time.sleep(0.05)

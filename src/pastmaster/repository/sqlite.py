@@ -15,30 +15,23 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-import struct
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
-from pastmaster.repository import location
-from pastmaster.repository.forks import USERS, Identity
+from pastmaster.repository import location, outside
+from pastmaster.repository.forks import USERS
 from pastmaster.repository.schema import metadata
-from pastmaster.repository.wal import PAGE_SIZES, check_log
+from pastmaster.repository.wal import check_log
 from pastmaster.shield import Shield
 
 State = tuple[int, str]
-JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
-MAKE, WRITE, READ, READ_ALONE = "mode=rwc", "mode=rw", "mode=ro", "mode=ro&immutable=1"
-COMPANIONS = ("-wal", "-journal")
-TICK = 50_000_000  # nanoseconds: two changes that are nearer to each other may have the same time
-PATIENCE = 2.0  # seconds in which a log is turned on or off
-COUNT, STAMP = slice(24, 28), slice(60, 64)  # of a file's first page: how many commits, and a number of its own
+MAKE, WRITE = "mode=rwc", "mode=rw"
 
 
 class Handle(sqlite3.Connection):
@@ -47,7 +40,7 @@ class Handle(sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.process = os.getpid()
         self.changes = 0  # rows that it had changed when its transaction began
-        self.seen: Look | None = None  # how the file looked when it was opened, if it cannot be written to
+        self.seen: outside.Look | None = None  # how the file looked when it was opened, if it cannot be written to
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         super().__init__(*arguments, **options)
         USERS.add_handle(self)
@@ -80,16 +73,16 @@ class File:
         _check_path(url, create)
         self.place = str(url.database)
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
-        self.identity = _identity(self.path)
+        self.identity = outside.identity(self.path)
         self._state: State | None = None
         self._logs = False  # whether it is to have a write-ahead log
         self._mode = WRITE if self.identity else MAKE
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
                 if alone:
-                    _check_companions(self.path)
+                    outside.check_companions(self.path)
                     check_log(self.path)
-                    self._mode = _reading_mode(self.path) or WRITE
+                    self._mode = outside.reading_mode(self.path) or WRITE
         self.engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
         )  # fmt: skip
@@ -99,7 +92,7 @@ class File:
     def reads_only(self) -> bool:
         """Whether the file cannot be written to here."""
         folder = os.access(self.path.parent, os.W_OK)  # a journal is made beside it
-        return self._mode in (READ, READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
+        return self._mode in (outside.READ, outside.READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
 
     def release(self) -> None:
         """Close the connections that are idle."""
@@ -125,14 +118,14 @@ class File:
                 connection.close()
                 connection = self.engine.connect()
         except (sa.exc.DBAPIError, sqlite3.Error):  # SQLite reads the first page at once, which may be half written
-            if before is not None and _changes(self.path, before):
+            if before is not None and outside.changes(self.path, before):
                 raise ChangedError from None
             raise
         return connection
 
-    def _seen(self) -> Look | None:
-        """How the file looks; None for those who may write it: SQLite's locks are enough for them."""
-        return _look(self.path) if self.reads_only else None
+    def _seen(self) -> outside.Look | None:
+        """How the file looks; None for those who make or may write it: SQLite's locks are enough for them."""
+        return outside.look(self.path) if self.identity is not None and self.reads_only else None
 
     def _patiently(self, shield: Shield, ask: Callable[[], Any]) -> Any:
         """What ``ask`` returns, when no other program's lock is in its way."""
@@ -194,20 +187,24 @@ class File:
     def has_changed(self, connection: sa.Connection) -> bool:
         """Whether a file that is read as if nobody wrote to it may have been written to."""
         seen = _handle(connection).seen
-        return self._mode == READ_ALONE and seen is not None and not (seen.is_settled and seen == _look(self.path))
+        return (
+            self._mode == outside.READ_ALONE
+            and seen is not None
+            and not (seen.is_settled and seen == outside.look(self.path))
+        )
 
     def has_misled(self, connection: sa.Connection, error: BaseException) -> bool:
         """Whether an error may be due to a change that the reader could not be protected from."""
         seen = _handle(connection).seen
         refused = isinstance(error, (sa.exc.DBAPIError, sqlite3.Error))
-        return self.has_changed(connection) or (refused and seen is not None and _changes(self.path, seen))
+        return self.has_changed(connection) or (refused and seen is not None and outside.changes(self.path, seen))
 
     def look_again(self) -> None:
         """Choose anew how the file is read: its owner may have turned its log off or on since it was opened."""
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
                 if alone:
-                    self._mode = _reading_mode(self.path) or WRITE
+                    self._mode = outside.reading_mode(self.path) or WRITE
 
     def _check_state(self, connection: sa.Connection, seen: State | None) -> None:
         """Refuse a file that went back from a state seen before: a copy was put into it, under its own name.
@@ -277,13 +274,13 @@ class File:
             handle.close()
             raise
         if self.identity is None:
-            self.identity = _identity(self.path)
+            self.identity = outside.identity(self.path)
             self._mode = self._mode.replace(MAKE, WRITE)
         return handle
 
     def _check_identity(self, outcome: str) -> None:
         """Refuse a file that is not the one that was opened: what is written to that is lost."""
-        found = _identity(self.path)
+        found = outside.identity(self.path)
         if found != self.identity:
             what = "is gone" if found is None else "is another file"
             raise RepositoryError(
@@ -305,11 +302,11 @@ class File:
     def adopt(self) -> None:
         """Go on with the file that is in the place now: it is ours."""
         self.release()
-        self.identity, self._state = _identity(self.path), None
+        self.identity, self._state = outside.identity(self.path), None
 
     def keep_log(self, wanted: bool) -> None:
         """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
-        if self._mode in (READ, READ_ALONE):
+        if self._mode in (outside.READ, outside.READ_ALONE):
             return
         if wanted != self._logs:
             self._logs = wanted
@@ -390,51 +387,6 @@ def _set_log(handle: Handle, wanted: bool) -> None:
         cursor.close()
 
 
-def _identity(path: Path) -> Identity | None:
-    """Device and inode; None where there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-class Look(NamedTuple):
-    """How a file looks from outside: all that changes when it is written to.
-
-    If it was settled and looks the same later, nobody wrote to it meanwhile: a journal or log is there before the first
-    byte is written, and until after the last.
-    """
-
-    identity: Identity | None
-    size: int = 0
-    written: int = 0  # when, in nanoseconds
-    is_settled: bool = False  # there was no log or journal beside it, and the next change will have another time
-
-
-def _look(path: Path) -> Look:
-    try:
-        found = path.stat()
-    except OSError:
-        return Look(None)
-    in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
-    settled = not in_use and not 0 <= time.time_ns() - found.st_mtime_ns < TICK
-    return Look((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns, settled)
-
-
-def _changes(path: Path, before: Look) -> bool:
-    """Whether a file has changed since it looked so, or does soon, where somebody is at it.
-
-    Who may not write cannot take part in SQLite's locks while a log is turned on or off.
-    """
-    deadline = time.monotonic() + PATIENCE
-    while before == _look(path):
-        if before.is_settled or time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def _check_path(url: sa.URL, create: bool) -> None:
     """Refuse a path at which no SQLite file is or can be."""
     if not url.database or url.database == ":memory:":
@@ -454,74 +406,3 @@ def _check_path(url: sa.URL, create: bool) -> None:
             raise RepositoryError(f"Repository: {path} cannot be made: there is no folder {path.parent}")
     except (OSError, ValueError) as error:
         raise RepositoryError(f"Repository: {str(path)[:80]!r} is no path for a repository: {error}") from None
-
-
-def _reading_mode(path: Path) -> str | None:
-    """How a file that may only be read is opened; None for others.
-
-    One with a write-ahead log, which a service leaves that was killed, is read as if nobody wrote to it. That leaves
-    nothing beside it, and whether somebody did is looked at before and after each reading.
-    """
-    try:
-        locked = not path.stat().st_mode & 0o222
-        logs = _read(path, 18, 2) == b"\2\2"
-        in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
-    except OSError:
-        return None
-    if logs and not in_use and (locked or not os.access(path.parent, os.W_OK) or not os.access(path, os.W_OK)):
-        return READ_ALONE
-    return READ if locked and not logs else None
-
-
-def _check_companions(path: Path) -> None:
-    """Refuse a journal or log beside a file that are not its own: SQLite would write them into it."""
-    path = path.resolve()
-    try:
-        log, journal = Path(f"{path}-wal"), Path(f"{path}-journal")
-        foreign = None
-        for companion in (log, journal):
-            if companion.exists() and not companion.is_file():
-                foreign = companion
-        if foreign is None and log.exists() and log.stat().st_size and _read(path, 18, 2) == b"\1\1":
-            foreign = log
-        elif foreign is None and journal.exists() and not _fits(path, journal):
-            foreign = journal
-    except OSError:
-        return  # what cannot be read is refused when it is opened
-    if foreign is not None:
-        raise DamagedError(
-            f"Repository: {foreign.name} in {path.parent} does not belong to {path.name} as it is now, nothing was "
-            f"changed: if {path.name} is a copy or a backup that you put there, delete {foreign.name} and open it again"
-        )
-
-
-def _fits(path: Path, journal: Path) -> bool:
-    """Whether a journal can be that of a transaction on the file as it is now, cut short.
-
-    The file's first page has its stamp and counts the transactions. The journal holds that page as it was before its
-    transaction, and no page twice.
-    """
-    length = path.stat().st_size
-    with open(path, "rb") as file, open(journal, "rb") as old:
-        first, head = file.read(100), old.read(28)
-        if len(head) < 28 or head[:8] != JOURNAL_MAGIC:
-            return True  # it was ended, or not yet begun: SQLite ignores it
-        sector, page = struct.unpack(">II", head[20:28])
-        if page not in PAGE_SIZES or not 28 <= sector <= 65536:
-            return True
-        for record in range(length // page + 1):
-            old.seek(sector + record * (page + 8))
-            number, before = old.read(4), old.read(100)
-            if len(before) < 100:
-                return True
-            if number == b"\0\0\0\1":
-                count = int.from_bytes(before[COUNT], "big")
-                counts = [count.to_bytes(4, "big"), ((count + 1) % 2**32).to_bytes(4, "big")]
-                return first[STAMP] == before[STAMP] and first[COUNT] in counts
-    return False
-
-
-def _read(path: Path, offset: int, count: int) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.read(count)
