@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +97,20 @@ def test_a_family_of_systems_is_valued():
     assert BraxEnv(Fall()).default_params["gravity"][1] == pytest.approx(-0.1)  # nothing of it is left behind
 
 
+def test_modules_that_an_environment_holds_are_not_looked_into():
+    """Brax keeps the module of its physics; by way of it one would reach all there is in the process."""
+
+    class Trap:
+        @property
+        def dtype(self):
+            pytest.fail("looked at")
+
+    env = Fall()
+    env.pipeline = ModuleType("pipeline")
+    env.pipeline.trap = Trap()
+    assert JaxEnv(BraxEnv(env)).reset(seed=0)[0].shape == (2,)
+
+
 @pytest.mark.parametrize(
     ("env", "why"),
     [(Fall, "must be a Brax environment"), (object(), "must be a Brax environment"),
@@ -106,6 +121,7 @@ def test_what_is_no_bare_environment_is_refused(env, why):
         BraxEnv(env)
 
 
+@pytest.mark.filterwarnings("ignore")  # Brax warns that it is no longer maintained, and of what it calls
 def test_brax_itself():
     envs = pytest.importorskip("brax.envs", reason="Brax is not installed")
     heavy = {"gravity": 2 * BraxEnv(envs.get_environment("inverted_pendulum")).default_params["gravity"]}

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, cast
 
 import gymnasium as gym
@@ -216,7 +217,9 @@ def _content(value: Any, seen: dict[int, int]) -> Any:
         return type(value), repr(value)  # -0.0 is not 0.0, and nan is itself
     if id(value) in seen:
         return seen[id(value)]
-    if callable(value) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"builtins", "types"}:
+    if callable(value) or isinstance(value, ModuleType):
+        return Same(value)
+    if type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"builtins", "types"}:
         return Same(value)
     seen[id(value)] = len(seen)
     if isinstance(value, Mapping):
