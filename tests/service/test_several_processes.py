@@ -22,6 +22,12 @@ from pastmaster.service.state import Describe
 # Time
 
 
+def pass_time(clock: Clock, served: Engine, seconds: float, times: int) -> None:
+    for _ in range(times):
+        clock.now += seconds
+        served.sweep()
+
+
 def test_a_process_that_starts_later_gives_whole_leases(place):
     """The first one was idle for an hour: if it counted that, it would end the second one's lease at once."""
     first, second = Clock(), Clock()
@@ -29,9 +35,7 @@ def test_a_process_that_starts_later_gives_whole_leases(place):
     with engine(place, clock=first) as one:
         one.call(Ask("site"))
         one.call(Cancel("site", 0))
-        for _ in range(60):
-            first.now += 60.0
-            one.sweep()
+        pass_time(first, one, 60.0, times=60)
         with engine(place, clock=second) as two:
             number = two.call(Ask("site"))["episodes"][0]["number"]
             one.sweep()
@@ -50,9 +54,7 @@ def test_a_process_that_starts_later_knows_what_the_others_have_counted(place):
     small_task(place, lease=10.0)
     with engine(place, clock=first) as one:
         one.call(Ask("site", lease=1000.0))
-        for _ in range(100):
-            first.now += 1.0
-            one.sweep()
+        pass_time(first, one, 1.0, times=100)
         with engine(place, clock=second) as two:
             number = two.call(Ask("site"))["episodes"][0]["number"]
             one.sweep()

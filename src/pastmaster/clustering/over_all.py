@@ -3,17 +3,17 @@
 **The estimate.** The kept policies are chosen on landmarks. Then tasks are drawn from all N, uniformly and with
 replacement, by a random stream of its own, and all policies are valued in them: a loss is what the best policy known
 for a task is worth in it, of all that are stored and the one it came with, less what the best kept one is, in landmarks
-and in these tasks alike. So the sample does not depend on
-the choice, and the losses are independent, in 0 .. R with R the largest span of returns: the interval is that of
-``estimation.intervals``, by betting. With few tasks all of them are looked at, and the mean is exact.
+and in these tasks alike. So the sample does not depend on the choice, and the losses are independent, in 0 .. R with R
+the largest span of returns: the interval is that of ``estimation.intervals``, by betting. With few tasks all of them
+are looked at, and the mean is exact.
 
 **The lower bound.** Let L(S) be the mean loss over all tasks where the policies S are kept, S* the best S that the
 question allows, and l(S) the weighted mean over landmarks, weights w_i of sum 1, of which all S on the landmarks have
 l(S) >= b, as ``keep`` proves. S* does not depend on the landmarks, if the policies do not: that is so where tasks are
 solved, or come with their policies, and not where an agent learned them from sources that were chosen on these
-landmarks. So l(S*) is a sum of independent terms w_i X_i with
-X_i in 0 .. R and mean L(S*) (within a cell they are drawn without replacement, which makes the sum no wider: Hoeffding
-1963, theorem 4). With w the largest weight and x -> e^x convex, for every s > 0
+landmarks. So l(S*) is a sum of independent terms w_i X_i with X_i in 0 .. R and mean L(S*) (within a cell they are
+drawn without replacement, which makes the sum no wider: Hoeffding 1963, theorem 4). With w the largest weight and x ->
+e^x convex, for every s > 0
 
     ln E exp(s l(S*)) <= sum_i (E X_i / R) (exp(s w_i R) - 1) <= L(S*) / (R w) (exp(s w R) - 1).
 

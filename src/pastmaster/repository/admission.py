@@ -20,14 +20,13 @@ the smallest set of balls of radius epsilon / 2 that covers the family.
 **Landmarks.** The *cell* of a candidate is the tasks that have it as their own policy: its founder, and those that it
 covered best when they came. A task changes its cell only if it comes again with a better policy, is given another, or
 its candidate was damaged, none of which looks at landmarks; ``set_max_loss`` makes new cells and a new salt. So the
-cells are strata. In each, the tasks of the lowest
-priority are the landmarks. A task's priority is SHA-256 of its digest and of a salt that is drawn when the rule is
-settled: with respect to the salt the landmarks of a cell are a uniform sample of it without replacement, whatever the
-order in which tasks came, and nothing need be stored for it. A cell of n of the N tasks has max(1, n L / N) landmarks
-or so for L in all; each counts n / (N times how many the cell has), which makes weighted means unbiased. Policies are
-chosen on L = 10,000: a choice of k of c policies is fitted to the tasks it is made on, and with 2,048 of 5,000 tasks
-100 policies lost 9 to 15% more on all of them than they had to, with all 5,000 less than 1%. Where L is smaller the
-landmarks are some of those of a larger L.
+cells are strata. In each, the tasks of the lowest priority are the landmarks. A task's priority is SHA-256 of its
+digest and of a salt that is drawn when the rule is settled: with respect to the salt the landmarks of a cell are a
+uniform sample of it without replacement, whatever the order in which tasks came, and nothing need be stored for it. A
+cell of n of the N tasks has max(1, n L / N) landmarks or so for L in all; each counts n / (N times how many the cell
+has), which makes weighted means unbiased. Policies are chosen on L = 10,000: a choice of k of c policies is fitted to
+the tasks it is made on, and with 2,048 of 5,000 tasks 100 policies lost 9 to 15% more on all of them than they had to,
+with all 5,000 about 1%. Where L is smaller the landmarks are some of those of a larger L.
 """
 
 from __future__ import annotations

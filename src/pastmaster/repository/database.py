@@ -120,13 +120,11 @@ class Database:
                 if sent and turn is not None and self._committed(sent[-1][0], turn):
                     return sent[-1][1]
                 return self._once(turn, work, sent, settled)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise self.translated(error) from None
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self.translated(error) from None
-            except UnicodeDecodeError as error:
-                raise self.translated(error) from None
             except ChangedError:
                 self._look_again(deadline or _soon())
             deadline = deadline or _soon()

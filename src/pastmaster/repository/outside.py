@@ -52,9 +52,13 @@ def look(path: Path) -> Look:
         found = path.stat()
     except OSError:
         return Look(None)
-    in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
-    settled = not in_use and not 0 <= time.time_ns() - found.st_mtime_ns < TICK
+    settled = not _is_in_use(path) and not 0 <= time.time_ns() - found.st_mtime_ns < TICK
     return Look((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns, settled)
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether a log or a journal lies beside the file."""
+    return any(Path(f"{path}{end}").exists() for end in COMPANIONS)
 
 
 def changes(path: Path, before: Look) -> bool:
@@ -79,7 +83,7 @@ def reading_mode(path: Path) -> str | None:
     try:
         locked = not path.stat().st_mode & 0o222
         logs = _read(path, 18, 2) == b"\2\2"
-        in_use = any(Path(f"{path}{end}").exists() for end in COMPANIONS)
+        in_use = _is_in_use(path)
     except OSError:
         return None
     if logs and not in_use and (locked or not os.access(path.parent, os.W_OK) or not os.access(path, os.W_OK)):
