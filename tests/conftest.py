@@ -35,6 +35,8 @@ SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 TOGETHER = ("test_experiments.py", "test_report_browser.py", "test_compiled.py")  # a reproduction, a browser, bits
 TALLY = "attempts"
+NO_BROWSER = "chromium is not on the PATH"
+INSTALL_BROWSER = "apt-get install chromium (as root, on Debian and Ubuntu)"
 CLUSTERS = re.compile(r"\b(dask|ray)\b")
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
@@ -114,12 +116,24 @@ def attempts(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Ta
         made.assert_held()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Under ``make soak``: what was tried, survived, failed, as a table."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """Under ``make soak``, what was tried, survived, failed; last, what was skipped for want of a browser."""
+    if SOAK:
+        _write_tallies(terminalreporter)
+    yield
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    unseen = sum(NO_BROWSER in reason for reason in skipped)
+    if unseen:
+        text = f"{unseen} tests of pages were skipped: {NO_BROWSER}. To run them: {INSTALL_BROWSER}"
+        terminalreporter.write_line(text)
+
+
+def _write_tallies(terminalreporter: Any) -> None:
     reports = [report for found in terminalreporter.stats.values() for report in found]
     ended = [report for report in reports if getattr(report, "when", None) == "teardown"]
     rows = [tuple(value) for report in ended for name, value in report.user_properties if name == TALLY]
-    if SOAK and rows:
+    if rows:
         terminalreporter.section("tried, survived, failed")
         terminalreporter.write_line("\n".join(table(rows)))
 
@@ -176,7 +190,7 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
     program = shutil.which("chromium")
     if program is None:
-        pytest.skip("chromium is not on the PATH: the page cannot be looked at")
+        pytest.skip(NO_BROWSER)
     with api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=240_000)
         yield started

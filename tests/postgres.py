@@ -174,14 +174,27 @@ def _programs() -> Path:
         return installed
     copy = Path(tempfile.mkdtemp(prefix="pgprograms", dir="/tmp"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    shutil.copytree(installed, copy, symlinks=True, dirs_exist_ok=True)
-    for folder, _, files in os.walk(copy):
+    return _copy_of(installed, copy)
+
+
+def _copy_of(installed: Path, place: Path) -> Path:
+    """The programs copied to a place where everybody may run them.
+
+    They find libpq by the path ``$ORIGIN/../../../pgserver.libs``, so that folder goes along, three levels above.
+    """
+    wheel = installed.parent
+    copied = place / wheel.name / installed.name
+    shutil.copytree(installed, copied, symlinks=True)
+    libraries = wheel.with_name("pgserver.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, place / libraries.name, symlinks=True)
+    for folder, _, files in os.walk(place):
         os.chmod(folder, 0o755)
         for file in files:
             path = Path(folder, file)
             if not path.is_symlink():
                 path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
-    return copy
+    return copied
 
 
 def _user() -> dict[str, int | list[int]]:
