@@ -158,11 +158,13 @@ class Balancing:
         return none * beyond.mean() + tasks @ (np.maximum(self.best - reach, 0.0) * (beyond > 0))
 
     def possible(self):
-        """The sources in play that are not surely worse than the best: all of them should none be left."""
+        """The sources that may be the best: all in play should none be left."""
         in_play = [j for j in range(self.c) if self.active[j]]
-        bounds = {j: self.bounds(j) for j in in_play if self.told[j]}
-        self.sure = max([self.sure] + [low for low, _ in bounds.values()])
-        return [j for j in in_play if j not in bounds or bounds[j][1] >= self.sure] or in_play
+        return [j for j in in_play if self.may_be_best(j)] or in_play
+
+    def may_be_best(self, j):
+        """Whether a source is in play and not surely worse than one has been shown to be."""
+        return self.active[j] and (not self.told[j] or self.bounds(j)[1] >= self.sure)
 
     def bounds(self, j):
         """Hoeffding's, of what a source is worth."""
@@ -270,7 +272,7 @@ class Balancing:
         if self.c == 0:
             return [1.0]
         fresh = self.n_told < self.decide_at and not self.of_sources[1]
-        if not fresh or not self.active[self.arm]:
+        if not fresh or not self.may_be_best(self.arm):
             self.decide()
         better = self.learner_seems_better()
         idle = self.asked >= 10 * self.c and not self.searching and self.left * (1 - self.lead) > self.lead
@@ -300,6 +302,8 @@ class Balancing:
     def tell(self, arm, x):
         self.open[arm] -= 1
         self.told[arm].append(x)
+        if arm < self.c:
+            self.sure = max(self.sure, self.bounds(arm)[0])
         self.compare()
 
 

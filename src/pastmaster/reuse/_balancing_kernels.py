@@ -9,8 +9,8 @@ other. After each episode, an account that is shown to earn less than its d allo
 u' and n' the other's, doubles its d until that is no longer so. This is the balancing of Dann, Gentile and Pacchiano
 ("Data-Driven Online Model Selection With Regret Guarantees", 2024), with the weights w added. Of the sources' episodes,
 one in ``PREFERENCE`` squared is the guard's, which knows no old tasks: it runs the source in play with the largest mean
-+ C(n sqrt(c)) / sqrt(n), as UCB does. The model leaves out sources that bounds of this kind show to be worse than
-another. ``docs/guarantees.md`` has what all this proves.
++ C(n sqrt(c)) / sqrt(n), as UCB does. In every episode the model leaves out the sources whose bound of this kind is
+below the largest mean - C(n sqrt(c)) / sqrt(n) so far (``SURE``). ``docs/guarantees.md`` has what all this proves.
 
 The learner seems better if more can be earned than by the sources (``POTENTIAL``), no source on trial promises enough,
 and one of these holds: it has lost little to the best source so far; it earns more of late; or its progress,
@@ -29,6 +29,14 @@ from pastmaster.reuse import _layout as at, _model_kernels as model
 SURELY = 4.0  # how many times it must repay what it loses
 FEW = 8.0  # episodes of the learner before its progress is looked at
 SOURCES, LEARNER = 0, 1
+
+
+@kernel
+def settle_payoff(arms, memory, settings, arm):
+    """After a payoff of this arm is counted: note what its source is surely worth, and compare the accounts."""
+    if arm < arms.shape[1] - 1:
+        model.raise_sure(arms, memory, settings[at.DELTA], arm)
+    compare_accounts(arms, memory, settings)
 
 
 @kernel
@@ -99,7 +107,7 @@ def weigh_balancing(arms, memory, settings):
         arms[at.PROBABILITY, 0] = 1.0
         return
     stale = memory[at.EPISODE] >= memory[at.DECIDE_AT] or memory[at.AWAITED] > 0.0
-    if stale or arms[at.ACTIVE, int(memory[at.ARM])] == 0.0:
+    if stale or not model.may_be_best(arms, memory, settings[at.DELTA], int(memory[at.ARM])):
         model.decide(arms, memory, settings)
     seems_better = learner_seems_better(arms, memory, settings)
     left, best = model.episodes_left(memory, settings), memory[at.LEADING]

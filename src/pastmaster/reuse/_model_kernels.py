@@ -293,17 +293,27 @@ def width(n, delta):
 
 
 @kernel
+def raise_sure(arms, memory, delta, j):
+    """Note the lower confidence bound of source j, which has just been told a payoff, if it is the largest so far."""
+    n = arms[at.COUNT, j]
+    memory[at.SURE] = max(memory[at.SURE], arms[at.TOTAL, j] / n - half_width(arms, n, delta))
+
+
+@kernel
+def may_be_best(arms, memory, delta, j):
+    """Whether source j is in play and its upper confidence bound is not below the largest lower one so far."""
+    n = arms[at.COUNT, j]
+    if arms[at.ACTIVE, j] == 0.0 or n == 0.0:
+        return arms[at.ACTIVE, j] != 0.0
+    return arms[at.TOTAL, j] / n + half_width(arms, n, delta) >= memory[at.SURE]
+
+
+@kernel
 def rule_out(arms, memory, delta):
-    """Mark the sources in play that may be the best, by Hoeffding's bounds; all of them should none be left."""
+    """Mark the sources that may be the best; all that are in play should none be left."""
     c, left = arms.shape[1] - 1, 0
     for j in range(c):
-        n = arms[at.COUNT, j]
-        if arms[at.ACTIVE, j] != 0.0 and n > 0.0:
-            memory[at.SURE] = max(memory[at.SURE], arms[at.TOTAL, j] / n - half_width(arms, n, delta))
-    for j in range(c):
-        n, possible = arms[at.COUNT, j], arms[at.ACTIVE, j] != 0.0
-        if possible and n > 0.0:
-            possible = arms[at.TOTAL, j] / n + half_width(arms, n, delta) >= memory[at.SURE]
+        possible = may_be_best(arms, memory, delta, j)
         arms[at.POSSIBLE, j] = 1.0 if possible else 0.0
         left += 1 if possible else 0
     if left == 0:

@@ -141,7 +141,7 @@ def count(arms, memory, settings, rule, arm, x):
     arms[at.COUNT, arm] += 1.0
     arms[at.TOTAL, arm] += x
     if rule == at.BALANCING:
-        balancing.compare_accounts(arms, memory, settings)
+        balancing.settle_payoff(arms, memory, settings, arm)
 
 
 @inlined

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class RegretGuarantee:
     """The loss per episode that is proven for a selector, in expectation and in units of return.
 
-    Every ``regret_guarantee()`` returns one. A bound is None where nothing is proven.
+    Every ``regret_guarantee()`` returns one. A bound is None where nothing of the kind is proven. What holds only with
+    some probability, or only under a condition, is in the ``statement`` alone.
 
     Attributes
     ----------

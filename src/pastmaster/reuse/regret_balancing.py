@@ -123,15 +123,17 @@ class RegretBalancing(Selector):
         best, quick, slow = (span * min(1.0, self._loss(r, episodes)) for r in (coefficient, 1.0, 10.0))
         statement = (
             f"Over {counted(episodes, 'episode')}, with probability at least {max(0.0, 1 - 3 * self.delta):.3g}, the\n"
-            "mean return is\n"
+            "mean expected return is\n"
             f"  in the sources' episodes, were they all of them, at most {of_sources:.4g} below the best source;\n"
-            f"  in all episodes at most {best:.4g} below the best source, if the learner never earns more than it;\n"
-            f"  in all episodes at most {quick:.4g} below any level that no arm exceeds and to which the learner, run\n"
-            f"  alone, loses at most sqrt(n) payoffs in its first n episodes, for all n; {slow:.4g} if 10 sqrt(n).\n"
-            "The last holds if the learner learns from its own episodes only.\n"
+            f"  in all episodes at most {best:.4g} below the best source, if the learner's expected return never\n"
+            "  exceeds it;\n"
+            f"  in all episodes at most {quick:.4g} below any level that no arm's expected return exceeds and to\n"
+            "  which the learner loses at most sqrt(n) payoffs in its first n episodes of this very run, for all n;\n"
+            f"  {slow:.4g} if it loses at most 10 sqrt(n).\n"
+            "The last two hold if the learner learns from its own episodes only.\n"
             f"A bound of {span:.4g}, the whole span, says nothing."
         )
-        return RegretGuarantee(episodes, None, None, best if self.n_sources else None, statement)
+        return RegretGuarantee(episodes, None, None, None, statement)
 
     def _sources_coefficient(self, episodes: int) -> float:
         """r such that n episodes of the sources lose at most r sqrt(n) payoffs to the best of them."""
