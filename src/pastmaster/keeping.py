@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Literal
 
@@ -56,7 +57,7 @@ def keep(
     lower_is_better : bool
         Whether scores are costs, such as run times.
     certify, time_limit : bool, float
-        Whether to prove how good the answer is; about how many seconds to take at most.
+        Whether to prove how good the answer is; about how many seconds to take at most, for search and proof together.
     rng : int, numpy.random.Generator, optional
         A seed or a generator; by default a fresh seed, which the result tells.
 
@@ -87,7 +88,9 @@ def keep(
         generator, seed = seeded(CALLER, rng)
         rng = generator if seed is None else seed  # the one that the result tells
         told = (tasks, policies, weights, must_keep, never_keep, lower_is_better)
-        price, episodes = _measured(scores, told, episodes, time_limit, rng), None
+        begun, time_limit = time.perf_counter(), within(CALLER, "time_limit", time_limit, 0.0, math.inf)
+        price, episodes = _measured(scores, told, episodes, begun + 0.5 * time_limit, rng), None
+        time_limit = max(0.0, begun + time_limit - time.perf_counter())
     return keeping.keep(
         scores, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, tasks=tasks, policies=policies,
         weights=weights, must_keep=must_keep, never_keep=never_keep, lower_is_better=lower_is_better, certify=certify,
@@ -95,14 +98,11 @@ def keep(
     )  # fmt: skip
 
 
-def _measured(scores: Any, told: tuple[Any, ...], episodes: Any, time_limit: Any, rng: Rng) -> float:
+def _measured(scores: Any, told: tuple[Any, ...], episodes: Any, deadline: float, rng: Rng) -> float:
     """The price at which tasks left out earn most."""
     from pastmaster.reuse.price import measured_price  # selectors take longer to load than a table to be read
 
-    count, seconds = (
-        whole(CALLER, "episodes", episodes, at_least=1),
-        within(CALLER, "time_limit", time_limit, 0.0, 1e300),
-    )
+    count = whole(CALLER, "episodes", episodes, at_least=1)
     if flag(CALLER, "lower_is_better", told[-1]):
         raise InvalidInputError(f"{CALLER}: lower_is_better is True, must be False where price is 'measured'")
     losses, table = told_losses(CALLER, scores, *told)
@@ -112,5 +112,4 @@ def _measured(scores: Any, told: tuple[Any, ...], episodes: Any, time_limit: Any
             f"{CALLER}: the score of {task_of(table, i)} under {policy_of(table, j)} is missing, must be known where "
             "price is 'measured'"
         )
-    deadline = time.perf_counter() + 0.5 * seconds
     return measured_price(table.values[:, losses.allowed], count, seeded(CALLER, rng)[0], deadline=deadline)

@@ -90,14 +90,17 @@ def test_repetitions_are_averaged(scenario):
     assert keep(found, k=1, rng=0).doubts()[0].policy == "a"
 
 
-@pytest.mark.parametrize(("maximize", "best"), [("true", "b"), ("false", "a")])
+@pytest.mark.parametrize(
+    ("maximize", "best"),
+    [(word, "b") for word in ("true", "yes", "On")] + [(word, "a") for word in ("false", "no", "OFF")],
+)
 def test_other_measures_are_taken_as_they_are(scenario, maximize, best):
     about = f"performance_measures:\n- accuracy\n- runtime\nmaximize:\n- {maximize}\n- false\n"
     about += "performance_type:\n- solution_quality\n- runtime\nalgorithm_cutoff_time: '?'\n"
     runs = "x,1,a,-0.5,ok\nx,1,b,0.8,crash\nx,1,c,?,timeout\n"
     found = read_aslib(scenario(runs, about, HEAD.replace("runtime", "accuracy")))
     same(found, [[-0.5, 0.8, NAN]], "x", "abc")
-    assert found.lower_is_better == (maximize == "false")
+    assert found.lower_is_better == (best == "a")
     assert keep(found, k=1, rng=0).policies == [best]
 
 
@@ -188,8 +191,9 @@ def test_a_file_without_rows_is_refused(scenario):
     [
         ("maximize: false\n", "", " has no line 'maximize', must have one"),
         ("performance_measures: runtime\n", "", " has no line 'performance_measures', must have one"),
-        ("maximize: false", "maximize: never", ": maximize is 'never', must be true or false"),
+        ("maximize: false", "maximize: Never", ": maximize is 'Never', must be true or false"),
         ("maximize: false", "maximize: true", ": maximize is 'true', must be false for a performance_type of runtime"),
+        ("maximize: false", "maximize: Yes", ": maximize is 'Yes', must be false for a performance_type of runtime"),
         ("performance_type: runtime", "performance_type: memory", ": performance_type is 'memory', must be runtime or"),
         ("cutoff_time: 100", 'cutoff_time: "?"', ": algorithm_cutoff_time is '?', must be a number"),
         ("cutoff_time: 100", "cutoff_time:", ": algorithm_cutoff_time is '', must be a number"),

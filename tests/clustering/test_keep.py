@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import clustering_reference as reference
@@ -274,6 +275,16 @@ def test_the_bound_of_a_search_that_is_cut_short_still_holds(rng):
         found = keep(scores, k=5, rng=0, time_limit=seconds)
         assert found.lower_bound <= proven.cost <= found.cost
         assert len(found.columns) == 5
+
+
+@pytest.mark.parametrize("question", [{"k": 5}, {"max_loss": 0.2}, {"price": 0.01}, {"episodes": 1e4, "span": 1.0}])
+def test_time_is_limited_for_search_and_proof_together(rng, question):
+    scores = rng.random((400, 400))
+    keep(scores[:20, :20], rng=0, **question)  # compiled
+    begun = time.perf_counter()
+    found = keep(scores, rng=0, time_limit=2.0, **question)
+    assert time.perf_counter() - begun < 10  # the paper's search alone takes longer
+    assert found.lower_bound <= found.cost
 
 
 def test_without_a_certificate_there_is_no_bound(rng):

@@ -244,6 +244,15 @@ def test_a_time_limit_ends_the_search_with_what_it_has(rng):
     assert not found.interrupted
 
 
+def test_a_time_limit_holds_for_search_and_proof_together(rng):
+    losses, question = rng.random((250, 250)), {"episodes": 1e4, "span": 1.0, "directed": True, "rng": rng}
+    search_clusterings(losses[:9, :9], **question, restarts=1, iterations=10, certify=True)  # compile first
+    begun = time.perf_counter()
+    found = search_clusterings(losses, **question, iterations=10**8, certify=True, time_limit=2.0)
+    assert time.perf_counter() - begun < 10  # the proof alone would take 30 seconds
+    assert 0 < found.lower_bound < found.cost
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupted_search_returns_the_best_so_far(rng, monkeypatch, n_jobs):
     distance, calls, walk = reference.random_metric(rng, 30), [], kernels.walk

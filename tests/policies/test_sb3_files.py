@@ -242,6 +242,21 @@ def test_limits_that_are_printed_exactly_are_read(limits, tmp_path, rng):
     assert loaded.act(np.zeros((3, 2))).shape == (3, *model.action_space.shape)
 
 
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_spaces_of_older_versions_of_gym_are_read(env_id, tmp_path, rng):
+    def renamed(data):
+        for key in ("observation_space", "action_space"):
+            space = data[key]
+            space[":type:"] = space[":type:"].replace("gymnasium", "gym")
+            if "_shape" in space:
+                space["shape"] = space.pop("_shape")
+
+    model = models.model("PPO", env_id, steps=16)
+    path = models.saved(model, tmp_path)
+    models.with_data(path, renamed)
+    assert_same_actions(load_sb3(path), by(model), drawn(model.observation_space, rng))
+
+
 def test_limits_that_may_be_rounded_must_be_given(tmp_path, rng):
     cases = [
         boxed([-0.4189], [1]),

@@ -25,6 +25,7 @@ from pastmaster.tables import cut, shown
 CALLER = "read_aslib"
 RUNS, DESCRIPTION = "algorithm_runs.arff", "description.txt"
 LARGEST_RUNS, LARGEST_DESCRIPTION = 2**27, 2**24  # bytes
+TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")  # as YAML 1.1 writes booleans
 STATUS = ("ok", "timeout", "memout", "not_applicable", "crash", "other")
 
 
@@ -134,13 +135,14 @@ def _description(text: str) -> Description:
     measure, kind = _told(text, "performance_measures"), _told(text, "performance_type").casefold()
     if kind not in ("runtime", "solution_quality"):
         raise InvalidInputError(f"{place}: performance_type is {shown(kind)}, must be runtime or solution_quality")
-    maximize = _told(text, "maximize").casefold()
-    if maximize not in ("true", "false"):
-        raise InvalidInputError(f"{place}: maximize is {shown(maximize)}, must be true or false")
+    told = _told(text, "maximize")
+    maximize = told.casefold() in TRUE
+    if not maximize and told.casefold() not in FALSE:
+        raise InvalidInputError(f"{place}: maximize is {shown(told)}, must be true or false")
     if kind != "runtime":
-        return Description(measure, maximize == "true", None)
-    if maximize == "true":
-        raise InvalidInputError(f"{place}: maximize is 'true', must be false for a performance_type of runtime")
+        return Description(measure, maximize, None)
+    if maximize:
+        raise InvalidInputError(f"{place}: maximize is {shown(told)}, must be false for a performance_type of runtime")
     cutoff = _number(_told(text, "algorithm_cutoff_time"), f"{place}: algorithm_cutoff_time")
     if not 0 < cutoff < 1e12:
         raise InvalidInputError(f"{place}: algorithm_cutoff_time is {cutoff:g}, must be above 0 and below 1e12")

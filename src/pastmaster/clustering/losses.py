@@ -89,7 +89,7 @@ class Losses:
         never = 4.0 * len(table) * (largest + regret_bound(len(table), episodes, span) + 1.0)  # no cell can pay that
         found = search_clusterings(
             np.where(np.isfinite(table), table, never), episodes=episodes, span=span, directed=True, rng=rng,
-            certify=certify, certify_seconds=seconds,
+            certify=certify, certify_seconds=seconds, time_limit=max(seconds, 1e-9),
         )  # fmt: skip
         kept = sealed(columns[found.representatives])
         return replace(found, representatives=kept, distance=self.table, never_keep=self.never)

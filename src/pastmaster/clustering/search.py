@@ -65,7 +65,8 @@ def search_clusterings(
         Walks of the chain, steps of each, "default" or "paper" (random starts and the plain chain), its settings.
     time_limit, certify, certify_seconds
         Seconds after which the best so far is returned, as it is at Ctrl-C; whether to look for a lower bound (a
-        cheaper clustering met there is taken), and for how long.
+        cheaper clustering met there is taken), and for how long. With both, the search takes at most half of
+        ``time_limit``, and the bound is looked for in what is left of it.
     n_jobs, backend, save, progress
         As for ``parallel.run``; the same call goes on from the walks kept in the folder ``save``. The result is the
         same, unless time cuts it short (recombination has a limit of its own: 5 s for each of three programs).
@@ -101,12 +102,14 @@ def search_clusterings(
         labels, fewest = fewest_labels(problem, certify_seconds if time_limit is None else time_limit)
         found = Clustering.of(problem, labels)
         return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)), seed=seed)
-    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    begun, seconds = time.perf_counter(), math.inf if time_limit is None else float(time_limit)
+    deadline = begun + (0.5 * seconds if certify else seconds)
     large, factor = problem.magnified()
     search = Search(large, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
     search.ladder = search.ladder if chain is None or chain.ladder is None else search.ladder / factor
     walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, backend, progress)
-    found = replace(_best(search, walks, certify_seconds if certify else None), seed=seed)
+    left = min(certify_seconds, begun + seconds - time.perf_counter())
+    found = replace(_best(search, walks, left if certify else None), seed=seed)
     return found if factor == 1.0 else _reduced(found, problem, factor)
 
 

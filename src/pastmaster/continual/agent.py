@@ -242,8 +242,10 @@ class ContinualTransfer:
                 ) from None
         if isinstance(task, GymTask):
             known = task_bounds(task)
+        elif self.model:  # without a discount the paper has no bounds
+            known = return_bounds(task, kind="paper" if task.gamma < 1.0 else "exact")
         else:
-            known = return_bounds(task, kind="paper") if self.model else None
+            known = None
         if known is None:
             why = f"task {position} of the stream is met without a model"
             raise InvalidInputError(f"ContinualTransfer: bounds is None, must be given: {why}; {BOUNDS_REMEDY}")

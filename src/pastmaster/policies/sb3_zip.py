@@ -120,7 +120,8 @@ def space_in(data: dict[str, Any], key: str, place: str) -> Space:
     kind = re.fullmatch(r"<class 'gym(?:nasium)?\.spaces\.\w+\.(\w+)'>", str(type_name))
     try:
         if kind and kind[1] == "Box":
-            shape = tuple(int(n) for n in described["_shape"])
+            key_of_shape = "_shape" if "_shape" in described else "shape"  # the second is of older versions of gym
+            shape = tuple(int(n) for n in described[key_of_shape])
             low, high = (_printed(described[side], shape) for side in ("low", "high"))
             return Space("Box", shape, low=low, high=high, dtype=str(described["dtype"]))
         if kind and kind[1] == "Discrete" and int(described.get("start", 0)) == 0:

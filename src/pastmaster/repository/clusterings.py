@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, sealed
-from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole
+from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole, within
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, keeping, search_clusterings
 from pastmaster.clustering.over_all import ROUNDS, OverAll
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
@@ -179,8 +181,11 @@ def _keep(
     if isinstance(price, str):
         chosen(caller, "price", price, ["measured"])
         noted = {"measured": whole(caller, "episodes", episodes, at_least=1)}
-        drawn = np.random.default_rng(len(values.policies))
-        price, episodes = measured_price(values.U, noted["measured"], drawn, own=values.own), None
+        drawn, begun = np.random.default_rng(len(values.policies)), time.perf_counter()
+        seconds = within(caller, "time_limit", told["time_limit"], 0.0, math.inf)
+        deadline = begun + 0.5 * seconds
+        price, episodes = measured_price(values.U, noted["measured"], drawn, own=values.own, deadline=deadline), None
+        told["time_limit"] = max(0.0, begun + seconds - time.perf_counter())
     if place is not None:  # an agent: pins are names, and k may be more than there are yet
         told |= pinned_columns("ContinualTransfer", values.policies, told)
         if told.get("k") is not None:
