@@ -78,7 +78,7 @@ def test_trailers_are_no_headers(repository):
 
 
 def test_a_refused_request_ends_its_connection_unless_all_of_its_body_came(repository, monkeypatch):
-    monkeypatch.setattr("pastmaster.service.gate.BODY_SECONDS", 0.3)
+    monkeypatch.setattr("pastmaster.service.body.BODY_SECONDS", 0.3)
     add_token(repository, "one", "admin")
     with started(repository) as url:
         with connected(url) as connection:
@@ -100,6 +100,27 @@ def test_a_refused_request_ends_its_connection_unless_all_of_its_body_came(repos
         with connected(url) as connection:  # it is answered without its body
             connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n123")
             assert answered(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_refused_body_is_answered_at_once_and_a_slow_one_after_one_time_limit(repository, monkeypatch):
+    """Refusing a body that is all there waits for nothing; the limit of one that is not there counts once."""
+    secret = add_token(repository, "one", "admin").encode()
+    own = HEAD.replace(b"application/json", b"text/plain") + b"authorization: bearer " + secret + b"\r\n"
+    with started(repository) as url:
+        for rest in (b"content-length: 2\r\n\r\n{}", CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"):
+            with connected(url) as connection:
+                began = time.monotonic()
+                connection.sendall(own + rest)
+                head = head_of(connection)
+                assert time.monotonic() - began < 5.0
+            assert head.startswith(b"http/1.1 415")
+            assert b"connection: close" not in head
+        monkeypatch.setattr("pastmaster.service.body.BODY_SECONDS", 3.0)
+        with connected(url) as connection:
+            began = time.monotonic()
+            connection.sendall(own + b"content-length: 10\r\n\r\n123")
+            assert answered(connection).startswith(b"HTTP/1.1 408")
+            assert 2.9 < time.monotonic() - began < 5.0
 
 
 BROKEN = [

@@ -20,7 +20,8 @@ from pastmaster.cli import main
 from pastmaster.client import Client
 from pastmaster.errors import RepositoryError, ServiceError
 from pastmaster.service import add_token, gate, list_tokens, protocol, revoke_token, serve, started
-from pastmaster.service.gate import LARGEST_BODY, Rates, needed_role
+from pastmaster.service.body import LARGEST_BODY
+from pastmaster.service.gate import Rates, needed_role
 from pastmaster.service.schema import episodes, tasks, tokens
 from pastmaster.service.tokens import ROLES
 
@@ -90,6 +91,8 @@ def test_a_method_that_a_path_does_not_have_is_a_405_that_names_those_it_has(pat
                     assert f"the method is {method}, must be" in answer["error"]["message"]
 
         expect_405({})
+        expect_405({"content-type": "text/plain"})
+        expect_405({"content-length": "9" * 9})
         assert call("PUT", "/nothing")[0] == 404
         with Repository(path) as repository:
             secrets = {role: add_token(repository, role, role) for role in ROLES}
@@ -196,7 +199,7 @@ def test_without_tokens_a_page_of_another_site_changes_nothing(path):
                 status, answer = call(method, way, headers=headers)
                 assert (status, answer["error"]["code"]) == (403, "other_site"), (method, way, headers)
             assert call("GET", "/v1/tasks", headers=headers)[0] == 200  # a link; the page there cannot read it
-        for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # a form always has one
             for way in (ask, f"{ask}/0/cancel"):
                 status, answer = call("POST", way, raw=b"", headers={"content-type": kind})
                 assert (status, answer["error"]["code"]) == (415, "not_json")
@@ -269,6 +272,22 @@ def test_what_is_too_large_too_slow_or_not_json_is_refused(path, monkeypatch):
             assert call("POST", f"/v1/tasks/{name}/episodes")[0] == 404
             assert call("DELETE", f"/v1/tasks/{name}")[0] == 404
         assert call.state()["asked"] == 1
+
+
+def test_what_has_no_body_needs_no_content_type(path):
+    with api(path) as call:
+        ask = "/v1/tasks/site/episodes"
+        untyped = {"content-type": ""}
+        assert call("POST", ask, headers=untyped)[0] == 200
+        assert call("POST", f"{ask}/0/cancel", headers=untyped)[0] == 200
+        for way in ("/v1/tasks", f"{ask}/0/return", "/v1/tasks/site/returns"):
+            assert call("POST", way, headers=untyped)[0] == 422, way
+        status, answer = call("POST", ask, {}, headers=untyped)
+        assert status == 415
+        assert answer["error"]["message"] == "serve: the content type is missing, must be application/json"
+        status, answer = call("POST", ask, {}, headers={"content-type": "Text/\x1bPlain; charset=utf-8"})
+        assert status == 415
+        assert answer["error"]["message"].startswith("serve: the content type is text/\\x1bplain, must be")
 
 
 def test_a_sender_that_asks_too_often_is_slowed_down(path):

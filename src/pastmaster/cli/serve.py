@@ -41,7 +41,7 @@ def serve(
 
     \b
     pastmaster serve tasks.db --task site
-    curl -X POST -H content-type:application/json localhost:8000/v1/tasks/site/episodes
+    curl -X POST localhost:8000/v1/tasks/site/episodes
     """
     from pastmaster import service
     from pastmaster.service.schema import prepare

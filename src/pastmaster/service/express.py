@@ -9,8 +9,9 @@ import json
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.service import models
+from pastmaster.service.body import Receive
 from pastmaster.service.engine import Engine
-from pastmaster.service.gate import App, Receive, Scope, Send
+from pastmaster.service.gate import App, Scope, Send
 from pastmaster.service.operations import Ask, Operation, Refused, Tell
 from pastmaster.service.tasks import checked_name
 

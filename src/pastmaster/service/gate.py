@@ -17,19 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pastmaster.errors import PastmasterError
+from pastmaster.service.body import Body, Gone, Receive
 from pastmaster.service.metrics import Metrics
 from pastmaster.service.operations import Refused
 from pastmaster.service.tokens import Keys, allows
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Misdirected = Callable[[str, str], Refused | None]
 """Of a method and a path: the error if the path is known and the method is not one of its own, else None."""
 
-LARGEST_BODY = 2**20  # bytes
-BODY_SECONDS = 10.0  # for the whole body to come
 KEYS_SECONDS = 3.0  # for the tokens to be read
 AGAIN_SECONDS = 1.0  # after they could not be
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
@@ -49,10 +47,6 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 log = logging.getLogger("pastmaster.service")
-
-
-class Gone(Exception):  # noqa: N818  no error of anybody's
-    """Whoever sent a request has gone before its end: it is not carried out, and there is nobody to answer."""
 
 
 def needed_role(method: str, path: str) -> str | None:
@@ -101,7 +95,7 @@ class Gate:
             return
         if scope["type"] != "http":
             return
-        began, status, was_read = time.perf_counter(), [0], False
+        began, status = time.perf_counter(), [0]
         scope["pastmaster"] = "?"  # who sent it
 
         async def sending(message: MutableMapping[str, Any]) -> None:
@@ -110,21 +104,21 @@ class Gate:
                 message["headers"] = [*message.get("headers", []), *HEADERS]
             await send(message)
 
+        headers = dict(scope["headers"])  # of one that is there twice, the last
+        body = Body(scope["method"], headers, receive)
         try:
-            headers = dict(scope["headers"])  # of one that is there twice, the last
             await self._admit(scope, headers)
             if not self.rates.allow(scope["pastmaster"]):
                 words = f"serve: more than {self.rates.per_second:g} requests a second, try again later"
                 raise Refused(429, "rate", words)
             scope["still_admitted"] = lambda: self._admit(scope, headers)
-            body, was_read = await _body(scope["method"], headers, receive), True
-            await self.app(scope, _replayed(body, receive), sending)
+            raw = await self._read(scope, body)
+            await self.app(scope, _replayed(raw, receive), sending)
         except Gone:
             return
         except Refused as refused:
             if not status[0]:
-                last = not (was_read or await _was_skipped(scope["method"], headers, receive))
-                await refuse(refused, sending, last=last)
+                await refuse(refused, sending, last=not await body.skip())
         except Exception as error:  # of whatever kind: people get a sentence, the log gets the rest
             log.error("failed", exc_info=error, extra={"fields": {"path": scope["path"]}})
             if not status[0]:
@@ -141,6 +135,13 @@ class Gate:
                 "from": scope["pastmaster"],
             }
             log.info("request", extra={"fields": fields | {"ms": round(1e3 * seconds, 2)}})
+
+    async def _read(self, scope: Scope, body: Body) -> bytes:
+        """The body of a request that its sender may make. Of a method that a path does not have, no body is right."""
+        try:
+            return await body.read()
+        except Refused as refused:
+            raise self.misdirected(scope["method"], scope["path"]) or refused from None
 
     async def _refresh(self, *, wait: bool) -> None:
         """Have the tokens read again, once for all who wait, and not for long; ``Refused`` if they do not come.
@@ -216,46 +217,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-async def _body(method: str, headers: Mapping[bytes, bytes], receive: Receive, *, keep: bool = True) -> bytes:
-    """The whole body of a request, which is JSON and not too large; ``Gone`` if it breaks off."""
-    length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or int(length[:20]) > LARGEST_BODY:
-        raise Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes, must be smaller")
-    body, size, more = bytearray(), 0, method not in ("GET", "HEAD")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise Gone
-                part, more = message.get("body", b""), message.get("more_body", False)
-                size += len(part)
-                if size > LARGEST_BODY:
-                    raise Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes")
-                if keep:
-                    body += part
-    except TimeoutError:
-        raise Refused(408, "slow", f"serve: the body took more than {BODY_SECONDS:g} seconds") from None
-    has_type = body or method == "POST"  # a page of another site may send one without a body, but not of this type
-    if keep and has_type and headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
-        raise Refused(415, "not_json", "serve: the content type must be application/json")
-    return bytes(body)
-
-
-async def _was_skipped(method: str, headers: Mapping[bytes, bytes], receive: Receive) -> bool:
-    """Whether the body of a request that is refused has come: a sender may not look for the answer before.
-
-    If it has not, the connection cannot be used again.
-    """
-    if b"expect" in headers:  # it has not been sent yet
-        return False
-    try:
-        await _body(method, headers, receive, keep=False)
-    except (Refused, Gone):
-        return False
-    return True
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -13,8 +13,9 @@ from fastapi.responses import StreamingResponse
 from pastmaster.errors import PastmasterError
 from pastmaster.repository.database import Database
 from pastmaster.service import store
+from pastmaster.service.body import Receive
 from pastmaster.service.engine import Engine
-from pastmaster.service.gate import Receive, Scope, Send
+from pastmaster.service.gate import Scope, Send
 from pastmaster.service.operations import Refused
 from pastmaster.service.state import Describe
 
