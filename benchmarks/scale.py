@@ -92,9 +92,7 @@ def full_matrix(found: Sequence[TabularMDP]) -> np.ndarray:
     from pastmaster import solve
 
     n = len(found)
-    stack, U = Stack(), np.empty((n, n))
-    for j, task in enumerate(found):
-        stack.put(j, np.asarray(solve(task).policy))
+    stack, U = Stack().joined({j: np.asarray(solve(task).policy) for j, task in enumerate(found)}), np.empty((n, n))
     for i, task in enumerate(found):
         U[i] = stack.values(task, range(n))
     return U

@@ -8,6 +8,7 @@ import numpy as np
 import reference
 
 from pastmaster import Repository, TabularMDP, cross_values
+from pastmaster.repository.worth import read_known
 
 N_STATES, N_ACTIONS = 6, 3
 
@@ -62,6 +63,17 @@ def same_task(one: TabularMDP, other: TabularMDP) -> bool:
 def from_scratch(repository: Repository) -> np.ndarray:
     """U of the tasks and policies as they are stored, every pair valued anew."""
     return cross_values(list(repository.tasks()), list(repository.policies()))
+
+
+def wrong_values(repository: Repository) -> int:
+    """How many stored values are not those of their policy in their task."""
+    tasks, policies = repository.records(), repository.policy_records()
+    ids, numbers = [task.id for task in tasks], [policy.id for policy in policies]
+    stored = repository.database.read(lambda connection: read_known(connection, ids, numbers))
+    truth = cross_values(list(repository.tasks()), [repository.policy(number) for number in numbers])
+    value = dict(zip(numbers, truth.T, strict=True))
+    of_record = [abs(task.value - value[task.policy_of_record][i]) > 1e-9 for i, task in enumerate(tasks)]
+    return int((np.abs(stored - truth) > 1e-9).sum()) + sum(of_record)
 
 
 def stored_policies(repository: Repository) -> dict[int, np.ndarray]:

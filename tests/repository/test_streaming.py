@@ -80,10 +80,12 @@ def test_many_at_once_without_a_rule_fill_the_whole_matrix(place, rng):
 
 
 def test_a_stack_values_policies_with_the_bits_of_cross_values(rng):
-    tasks, stack = random_tasks(rng, 8), Stack()
+    tasks = random_tasks(rng, 8)
     policies = [np.asarray(solve(task).policy) for task in tasks]
-    for number, policy in enumerate(policies):
-        stack.put(number, policy)
+    some = Stack().joined(dict(enumerate(policies[:3])))
+    stack = some.joined(dict(enumerate(policies)))
+    assert stack.joined({5: policies[5], 8: "no table"}) is stack
+    assert len(some.places) == 3
     for task in tasks:
         for numbers in (range(8), [5], [3, 1, 7]):
             expected = cross_values([task], [policies[number] for number in numbers])[0]

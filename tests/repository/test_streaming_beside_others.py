@@ -6,23 +6,14 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from faults import small_task
+from repository_reference import wrong_values
 
 from pastmaster import Repository, RepositoryError, cross_values
 from pastmaster.clustering import keeping
 from pastmaster.repository import asked, rows
 from pastmaster.repository.database import Database
-from pastmaster.repository.worth import read_known
 
 MAX_LOSS = 0.5
-
-
-def wrong_values(repository):
-    """How many stored values are not those of their policy in their task."""
-    tasks, policies = repository.records(), repository.policy_records()
-    ids, numbers = [task.id for task in tasks], [policy.id for policy in policies]
-    stored = repository.database.read(lambda connection: read_known(connection, ids, numbers))
-    truth = cross_values(list(repository.tasks()), [repository.policy(number) for number in numbers])
-    return int((np.abs(stored - truth) > 1e-9).sum())
 
 
 def lose_connection(monkeypatch, database, then):

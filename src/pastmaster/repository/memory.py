@@ -25,17 +25,20 @@ Item = TypeVar("Item")
 
 
 class Memory(Generic[Item]):
-    """The records of one table as objects, kept as long as there is room."""
+    """The records of one table as objects, kept as long as there is room.
+
+    Threads share it without a lock, which a fork or a signal's handler might find taken: each change is one operation
+    on a dict, and only who has put an object there, or taken it away, counts its bytes.
+    """
 
     def __init__(self, table: str, names: Sequence[str], make: Callable[[rows.Row, dict[str, Array]], Item]) -> None:
         self.table, self.names, self.make = table, names, make
-        self.kept: dict[int, Item] = {}
-        self.sizes: dict[int, int] = {}
+        self.kept: dict[int, tuple[Item, int]] = {}  # with their bytes
         self.room = MOST_BYTES
 
     def get(self, connection: sa.Connection, wanted: Sequence[int]) -> list[Item]:
         """The objects of these ids, in their order."""
-        found = {number: self.kept[number] for number in wanted if number in self.kept}
+        found = {number: held[0] for number in wanted if (held := self.kept.get(number)) is not None}
         for batch in rows.batches([number for number in wanted if number not in found]):
             arrays = dict(rows.fetch_arrays(connection, self.table, batch, self.names))
             for row in rows.fetch(connection, self.table, batch):
@@ -45,26 +48,29 @@ class Memory(Generic[Item]):
 
     def put(self, number: int, item: Item, arrays: dict[str, Array]) -> Item:
         """Keep an object if there is room."""
-        size = sum(array.nbytes for array in arrays.values())
-        if number not in self.kept and size <= self.room:
-            self.room -= size
-            self.kept[number], self.sizes[number] = item, size
+        held = item, sum(array.nbytes for array in arrays.values())
+        if held[1] <= self.room and self.kept.setdefault(number, held) is held:
+            self.room -= held[1]
         return item
 
     def copy(self) -> Memory[Item]:
         """Another memory of the same objects."""
         other = Memory(self.table, self.names, self.make)
-        other.kept, other.sizes, other.room = dict(self.kept), dict(self.sizes), self.room
+        other.kept, other.room = dict(self.kept), self.room
         return other
 
     def forget(self, number: int) -> None:
         """Drop the object of a record that was removed."""
-        self.kept.pop(number, None)
-        self.room += self.sizes.pop(number, 0)
+        held = self.kept.pop(number, None)
+        if held is not None:
+            self.room += held[1]
 
 
 class Contents:
-    """A repository's database, with the tasks and policies that were read from it."""
+    """A repository's database, with the tasks and policies that were read from it.
+
+    Threads share it. Another thread may replace any attribute at any time, so each is looked up once, and then used.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -85,7 +91,7 @@ class Contents:
         If it is not committed, their ids are given to other records: nothing that is read there may be found here.
         """
         other = Contents(self.database)
-        other.tasks, other.policies, other.stack = self.tasks.copy(), self.policies.copy(), self.stack.copy()
+        other.tasks, other.policies, other.stack = self.tasks.copy(), self.policies.copy(), self.stack
         other._ids = self._ids
         return other
 
@@ -96,10 +102,12 @@ class Contents:
     def policy_ids(self, connection: sa.Connection) -> list[int]:
         """The ids of all policies, listed anew if there are others: no id is given twice, so two numbers tell."""
         number = policies_table.c.id
-        found = connection.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(number), 0))).one()
-        if self._ids[0] != tuple(found):
-            self._ids = (int(found[0]), int(found[1])), rows.numbers(connection, "policies")
-        return self._ids[1]
+        count, last = connection.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(number), 0))).one()
+        known, ids = self._ids
+        if known != (count, last):
+            ids = rows.numbers(connection, "policies")
+            self._ids = (int(count), int(last)), ids
+        return ids
 
     def rule(self, connection: sa.Connection) -> admission.Admission | None:
         """The rule by which policies are stored; None: all are."""
@@ -113,16 +121,18 @@ class Contents:
 
         With ``stacked``, tables of actions are held in one array from now on, and valued by one loop.
         """
+        memory = self.policies
         if stacked and isinstance(valued.task, TabularMDP) and valued.episodes is None:
-            for batch in rows.batches([number for number in numbers if number not in self.stack.places]):
-                for number, policy in zip(batch, ask(partial(self.policies.get, wanted=batch)), strict=True):
-                    if self.stack.holds(policy):
-                        self.stack.put(number, policy)
-            held = [number for number in numbers if number in self.stack.places]
-            row.take(held, self.stack.values(valued.task, held))
-            numbers = [number for number in numbers if number not in self.stack.places]
+            stack = self.stack
+            for batch in rows.batches([number for number in numbers if number not in stack.places]):
+                policies = ask(partial(memory.get, wanted=batch))
+                stack = stack.joined(dict(zip(batch, policies, strict=True)))
+            self.stack = stack
+            held = [number for number in numbers if number in stack.places]
+            row.take(held, stack.values(valued.task, held))
+            numbers = [number for number in numbers if number not in stack.places]
         for batch in rows.batches(numbers):
-            row.value_policies(valued, batch, ask(partial(self.policies.get, wanted=batch)))
+            row.value_policies(valued, batch, ask(partial(memory.get, wanted=batch)))
 
     def read(self, memory: Memory[Item], numbers: list[int]) -> list[Item]:
         """The objects of these ids; an id that another process has removed is refused."""

@@ -1,0 +1,128 @@
+"""Threads that share one repository: what they store is true, and nothing is raised but errors of the library."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import repetitions, small_task
+from repository_reference import wrong_values
+
+from pastmaster import PastmasterError, Repository, cross_values, solve
+
+THREADS = 4
+LIMITS = (0.05, None)
+
+
+@pytest.fixture(autouse=True)
+def switching() -> Iterator[None]:
+    """Threads take turns a thousand times as often as they do by default."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(*works: Callable[[], Any]) -> list[PastmasterError]:
+    """Do all of this, each on a thread of its own; the library's errors are returned, others are raised."""
+    errors: list[Exception] = []
+    ready = threading.Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> None:
+        ready.wait()
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if not isinstance(error, PastmasterError):
+            raise error
+    return errors
+
+
+def numbers_of(thread: int, count: int) -> range:
+    """The tasks of a thread; neighbours share a tenth of theirs."""
+    first = 9 * thread * count // 10
+    return range(first, first + count)
+
+
+def adding(repository: Repository, thread: int, count: int) -> Callable[[], None]:
+    """Adds tasks one by one."""
+
+    def add() -> None:
+        for number in numbers_of(thread, count):
+            repository.add(small_task(number))
+
+    return add
+
+
+def adding_many(repository: Repository, thread: int, count: int) -> Callable[[], None]:
+    """Adds tasks a batch at a time."""
+    return lambda: repository.add_many(map(small_task, numbers_of(thread, count)), batch=7)
+
+
+def assert_true(repository: Repository, numbers: set[int], max_loss: float | None) -> None:
+    """These tasks are stored, each once; all values are those of the policies; no task loses more than it may."""
+    assert repository.check() == []
+    assert wrong_values(repository) == 0
+    tasks = {task.params["number"]: task for task in repository.tasks()}
+    assert len(tasks) == len(repository)
+    assert set(tasks) == numbers
+    policies = [repository.policy(record.id) for record in repository.policy_records()]
+    U = cross_values(list(tasks.values()), policies)
+    best = np.array([cross_values([task], [solve(task)])[0, 0] for task in tasks.values()])
+    assert (best - U.max(axis=1) <= (max_loss or 0.0) + 1e-9).all()
+    assert [record.best_value for record in repository.records()] == pytest.approx(best)
+    if max_loss is None:
+        assert len(policies) == len(tasks)
+
+
+@pytest.mark.parametrize("max_loss", LIMITS)
+@pytest.mark.parametrize("how", [adding, adding_many])
+def test_threads_that_add_store_what_is_true(place, max_loss, how):
+    count = repetitions(250, 50)
+    with Repository(place, max_loss=max_loss) as repository:
+        assert at_once(*(how(repository, thread, count) for thread in range(THREADS))) == []
+        assert_true(repository, {n for thread in range(THREADS) for n in numbers_of(thread, count)}, max_loss)
+        repository.add(small_task(10_000))
+        assert wrong_values(repository) == 0
+
+
+@pytest.mark.parametrize("max_loss", LIMITS)
+@pytest.mark.parametrize("how", [adding, adding_many])
+def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how):
+    with Repository(place, max_loss=max_loss) as repository:
+        repository.add_many(map(small_task, range(10)))
+        answers = []
+
+        def ask() -> None:
+            for _ in range(8):
+                answers.append(repository.keep(k=2, rng=0, certify=False))
+                answers.append(repository.experience())
+
+        assert at_once(ask, *(how(repository, thread, 25) for thread in range(2))) == []
+        assert len(answers) == 16
+        assert_true(repository, {*range(10), *numbers_of(0, 25), *numbers_of(1, 25)}, max_loss)
+
+
+@pytest.mark.parametrize("how", [adding, adding_many])
+def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place, how):
+    with Repository(place, max_loss=0.05) as repository:
+        repository.add_many(map(small_task, range(10)))
+
+        def change() -> None:
+            for limit in (0.5, 0.02, None, 0.1):
+                repository.set_max_loss(limit)
+
+        assert at_once(change, *(how(repository, thread, 25) for thread in range(2))) == []
+        assert_true(repository, {*range(10), *numbers_of(0, 25), *numbers_of(1, 25)}, 0.1)
