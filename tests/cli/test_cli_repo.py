@@ -463,6 +463,7 @@ def test_a_new_task_is_met_with_what_is_kept(db, tmp_path):
         assert [arm["policy"] for arm in found["arms"]] == [*repository.source_ids(), None]
         assert [arm["name"] for arm in found["arms"]] == [*repository.named_sources(), "learner"]
     assert found["recommended"] in [{key: arm[key] for key in ("name", "policy", "source")} for arm in found["arms"]]
+    assert "the learner is not shown to be worth more" in found["why"] or "worth at least" in found["why"]
     assert found["seed"] == 4
     assert len(found["totals"]) == 3
     assert found["mean_return"] == pytest.approx(sum(found["totals"]) / 240)
@@ -472,7 +473,7 @@ def test_a_new_task_is_met_with_what_is_kept(db, tmp_path):
     lines = fine(*arguments, "--picture", tmp_path / "run.png").splitlines()
     assert lines[0].startswith("TransferRun(3 x 80 episodes, 2 sources")
     kept = found["recommended"]["name"]
-    assert lines[0].endswith(f"keep {'the learner' if kept == 'learner' else kept}), seed 4")
+    assert lines[0].endswith(f"keep {'the learner' if kept == 'learner' else kept} ({found['why']})), seed 4")
     assert lines[1].startswith("an optimal policy earns 34.58, the best source ")
     assert [line.split("  ")[0] for line in lines[3:]] == [arm["name"] for arm in found["arms"]]
     assert matplotlib.image.imread(tmp_path / "run.png").size

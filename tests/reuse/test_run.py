@@ -18,7 +18,17 @@ QUANTILES = 1e-12 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17
 
 
 def trial(
-    returns, arms, *, dropped=None, begun=0, widened=0, clipped=0, mixes=False, policy=None, bounds=(0.0, 1.0)
+    returns,
+    arms,
+    *,
+    dropped=None,
+    begun=0,
+    widened=0,
+    clipped=0,
+    mixes=False,
+    policy=None,
+    bounds=(0.0, 1.0),
+    snapshots=(),
 ) -> TrialResult:
     """One trial as the engine would hand it over."""
     n_sources = int(max(arms)) if dropped is None else len(dropped)
@@ -29,7 +39,10 @@ def trial(
         selector.bounds = Bounds(*bounds)
     learner = SimpleNamespace(policy=np.array([0, 1]) if policy is None else policy, act=lambda s: 0)
     returns, arms = np.array(returns, float), np.array(arms, np.int32)
-    return TrialResult(returns, arms, selector, learner, bounds=None, clipped=clipped, widened=widened, begun=begun)
+    return TrialResult(
+        returns, arms, selector, learner, bounds=None, clipped=clipped, widened=widened, begun=begun,
+        snapshots=dict(snapshots),
+    )  # fmt: skip
 
 
 def run_of(*trials: TrialResult, n_sources: int = 2) -> TransferRun:
@@ -134,15 +147,27 @@ def test_a_source_that_did_best_is_recommended():
     assert run.policy.tolist() == [0, 1]
 
 
-def test_a_learner_that_ended_best_is_recommended_for_its_last_quarter_alone():
-    """Its mean is 0.25, that of its last 25 episodes 1: 1 - width(25) is above 0.6 - width(200), by hand."""
-    assert 1 - width(25, 1) > 0.6 - width(200, 1) > 0.25 - width(100, 1)
+def test_a_learner_is_recommended_as_it_was_between_good_episodes():
+    """200 of its 300 episodes pay 1, a source always 0.6: whether they are its first, middle or last ones."""
+    taken = {after: np.array([after, after]) for after in (50, 100, 150, 200, 250)}
+    arms = [0] * 200 + [1] * 300
+    for bad_before, policies in ((0, (50, 100, 150)), (50, (100, 150, 200)), (100, (150, 200, 250))):
+        own = [0.0] * bad_before + [1.0] * 200 + [0.0] * (100 - bad_before)
+        run = run_of(trial([0.6] * 200 + own, arms, snapshots=taken), n_sources=1)
+        assert run.recommended.tolist() == [1]
+        assert run.recommended_policy is run.policy
+        assert run.policy[0] in policies
+        assert run.advice[0].after == run.policy[0]
+
+
+def test_a_learner_that_was_good_for_a_short_time_is_not_recommended():
+    """25 episodes that pay 1 are no evidence for 0.6; without snapshots nothing is."""
+    taken = {after: np.array([after, after]) for after in (25, 50, 75)}
     returns, arms = [0.6] * 200 + [0.0] * 75 + [1.0] * 25, [0] * 200 + [1] * 100
-    run = run_of(trial(returns, arms, policy=np.array([1, 1])), n_sources=1)
-    assert run.recommended.tolist() == [1]
-    assert run.recommended_policy.tolist() == run.policy.tolist() == [1, 1]
-    early = run_of(trial([0.6] * 200 + [1.0] * 25 + [0.0] * 75, arms), n_sources=1)
-    assert early.recommended.tolist() == [0]  # good once, bad now
+    assert run_of(trial(returns, arms, snapshots=taken), n_sources=1).recommended.tolist() == [0]
+    always = [0.6] * 200 + [1.0] * 100
+    assert run_of(trial(always, arms, snapshots=taken), n_sources=1).recommended.tolist() == [1]
+    assert run_of(trial(always, arms), n_sources=1).recommended.tolist() == [0]
 
 
 def test_a_source_that_was_lucky_once_is_not_recommended():
@@ -228,9 +253,18 @@ def test_it_prints_itself_in_one_helpful_line():
     low, high = 4.1 - T_95[1] * 1.1, 4.1 + T_95[1] * 1.1
     assert line == (
         f"TransferRun(2 x 5 episodes, 2 sources: mean return 4.1 (95%: {low:.4g} .. {high:.4g}), "
-        "40% by the learner, keep source 1)"
+        "40% by the learner, keep source 1 (mean 6.5; the learner is not shown to be worth more))"
     )
     assert "\n" not in line
+
+
+def test_it_says_why_the_learner_is_to_be_kept():
+    taken = {after: np.array([after, after]) for after in (50, 100, 150)}
+    run = run_of(trial([0.25] * 100 + [1.0] * 200, [0] * 100 + [1] * 200, snapshots=taken), n_sources=1)
+    end = run.advice[0].at_least
+    assert 0.25 < end < 1
+    assert run.why == f"worth at least {end:.4g}; source 0: mean 0.25"
+    assert f"67% by the learner, keep the learner ({run.why})" in str(run)
 
 
 def test_it_says_what_was_odd_and_whom_to_keep():

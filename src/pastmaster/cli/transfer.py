@@ -126,4 +126,5 @@ def _as_json(run: TransferRun, arms: list[dict[str, Any]]) -> dict[str, Any]:
         "totals": run.total.tolist(),
         "arms": arms,
         "recommended": {key: best[key] for key in ("name", "policy", "source")},
+        "why": run.why,
     }

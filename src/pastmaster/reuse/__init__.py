@@ -1,5 +1,6 @@
 """Policy reuse on a new task: selectors, the learner, and the episode engine."""
 
+from pastmaster.reuse.advice import Advice
 from pastmaster.reuse.asked import Episode
 from pastmaster.reuse.defaults import RECOMMENDED
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
@@ -22,8 +23,8 @@ from pastmaster.reuse.trial import RIVALS, SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 
 __all__ = [
-    "RECOMMENDED", "RIVALS", "SELECTORS", "UCB1", "BayesianPolicyReuse", "Episode", "Exp3Transfer", "Experience",
-    "FixedPolicy", "Informed", "LatentThompson", "LatentUCB", "Learner", "LearnerSettings", "PolicyAdvice",
-    "ProbabilisticPolicyReuse", "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee", "SB3Learning",
-    "SelectorProtocol", "TransferRun", "TsallisINF", "decay", "plot_curves", "transfer",
+    "RECOMMENDED", "RIVALS", "SELECTORS", "UCB1", "Advice", "BayesianPolicyReuse", "Episode", "Exp3Transfer",
+    "Experience", "FixedPolicy", "Informed", "LatentThompson", "LatentUCB", "Learner", "LearnerSettings",
+    "PolicyAdvice", "ProbabilisticPolicyReuse", "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee",
+    "SB3Learning", "SelectorProtocol", "TransferRun", "TsallisINF", "decay", "plot_curves", "transfer",
 ]  # fmt: skip

@@ -262,9 +262,12 @@ def episode(task, sources, learner, arm, every, share, buffers, environment_rng,
 @kernel
 def play(
     task, sources, learner, arms, memory, settings, every, share, mixing, psi, upsilon, buffers, constant,
-    uniforms, environment_rng, learner_rng, first, returns, chosen,
+    uniforms, environment_rng, learner_rng, first, until, returns, chosen,
 ):  # fmt: skip
-    """Episodes ``first`` .. len(returns) - 1; returns the one whose return the selector refused, or len(returns).
+    """Episodes from ``first`` on; returns the number of the next one, and whether the selector refused a return.
+
+    They end at len(returns), when the learner has had ``until`` episodes of its own, or at the return that is refused:
+    then the number is that episode's.
 
     ``uniforms`` [T] are the selector's random numbers, one to an episode. ``constant`` [c] holds returns known not to
     vary, NaN where unknown; it is empty where none can be constant. ``mixing``: sources and learner act in one
@@ -294,5 +297,7 @@ def play(
                 constant[arm] = returns[t]
         chosen[t] = arm
         if not record(arms, memory, settings, arm, returns[t], likelihood):
-            return t
-    return len(returns)
+            return t, True
+        if arm == c and own_episodes[0] == until:
+            return t + 1, False
+    return len(returns), False

@@ -21,13 +21,14 @@ from pastmaster.reuse.ahead import Ahead
 from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, end_of_own_episode
 from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.sources import acting
 from pastmaster.shield import Shield
 
 
 @dataclass
 class Trial:
-    """One run of T episodes: who chooses, who learns, and the returns and arms so far."""
+    """One run of T episodes: who chooses, who learns, copies of what it learned, and the returns and arms so far."""
 
     problem: Problem
     selector: Selector | BroughtSelector
@@ -36,6 +37,7 @@ class Trial:
     seed: int
     returns: FloatArray
     arms: IntArray
+    snapshots: Snapshots
     undiscounted: FloatArray | None = None  # sums of rewards, where episodes are not compiled
 
 
@@ -63,13 +65,17 @@ class CompiledEpisodes:
         assert isinstance(selector, Selector)
         if self.uniforms is None:
             self.uniforms = selector._rng.random(len(trial.returns))  # all that its asks would draw
-        with Shield():
-            stopped: int = kernels.play(
-                self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
-                trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers, self.constant,
-                self.uniforms, self.rng, trial.rng, first, trial.returns, trial.arms,
-            )  # fmt: skip
-        return stopped
+        refused = False
+        while first < len(trial.returns) and not refused:
+            with Shield():
+                first, refused = kernels.play(
+                    self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
+                    trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers,
+                    self.constant, self.uniforms, self.rng, trial.rng, first, trial.snapshots.due, trial.returns,
+                    trial.arms,
+                )  # fmt: skip
+            trial.snapshots.count(trial.learner, int(trial.learner.own_episodes[0]) - trial.snapshots.own_episodes)
+        return first
 
 
 class PlainEpisodes:
@@ -164,6 +170,7 @@ class PlainEpisodes:
             learner.unlearn(changes)
         if own:
             end_of_own_episode(learner)
+            trial.snapshots.count(learner)
         return total, plain, likelihood
 
     def update_likelihood(self, likelihood: FloatArray, observation: Any, action: Any) -> None:

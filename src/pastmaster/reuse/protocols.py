@@ -22,7 +22,7 @@ class Learner(Protocol):
     """A running learner.
 
     Optional members: ``end_own_episode()`` is called after each episode that the learner ran itself; ``policy`` is the
-    policy to keep at the end, in place of ``act``.
+    policy to keep, in place of ``act``; copies of it are taken while it learns, by ``copy.deepcopy``.
     """
 
     def act(self, observation: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from pastmaster import figures
 from pastmaster.arrays import FloatArray, IntArray, LongArray
 from pastmaster.checks import is_finite, is_number
 from pastmaster.errors import InvalidInputError
+from pastmaster.reuse.advice import CONFIDENCE, Advice, advise, lower_bounds
 from pastmaster.reuse.drawing import draw_curves, draw_run
-from pastmaster.reuse.protocols import adapted, policy_to_keep
+from pastmaster.reuse.protocols import adapted
 from pastmaster.reuse.sources import LEARNER, numbered
 from pastmaster.reuse.windows import windows
 from pastmaster.tables import WIDEST, counted, frame, html_table, one_line, shown
@@ -23,8 +25,6 @@ from pastmaster.values import Bounds
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-CONFIDENCE = 0.95
 
 
 class TrialResult(NamedTuple):
@@ -39,6 +39,7 @@ class TrialResult(NamedTuple):
     widened: int
     begun: int
     undiscounted: FloatArray | None = None
+    snapshots: Mapping[int, Any] = MappingProxyType({})  # copies of the learner's policy, by its own episodes before
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,9 +56,9 @@ class TransferRun:
         After how many episodes each source was dropped, -1 if it was not.
     clipped, widened : array [trials]
         How many returns were moved onto the bounds, and how often the selector was restarted with wider bounds.
-    recommended : array [trials]
-        The arm with the largest lower confidence bound on its mean return. Of the learner, which changes, only the last
-        quarter of its episodes count.
+    advice : list of Advice
+        Which arm to keep in each trial, why, and the policy that the learner hands out: the ``Advice`` of
+        ``pastmaster.reuse``.
     selectors, learners, bounds, sources : list
         The selector, the learner and the bounds on a return of each trial, as they ended; the source policies.
     bounds_from : str
@@ -86,7 +87,7 @@ class TransferRun:
     eliminated_at: LongArray
     clipped: LongArray
     widened: LongArray
-    recommended: LongArray
+    advice: list[Advice]
     selectors: list[Any]
     learners: list[Any]
     sources: list[Any]
@@ -110,7 +111,7 @@ class TransferRun:
             np.stack([_eliminations(r, len(sources)) for r in results]),
             np.array([r.clipped for r in results]),
             np.array([r.widened for r in results]),
-            np.array([_best_arm(r, len(sources)) for r in results]),
+            [advise(r, len(sources)) for r in results],
             [r.selector for r in results],
             [r.learner for r in results],
             sources,
@@ -147,14 +148,33 @@ class TransferRun:
 
     @property
     def policy(self) -> Any:
-        """The learner's final policy in the best trial: greedy actions [S], or a function of the observation."""
-        return policy_to_keep(self.learners[self.best_trial])
+        """What the learner hands out in the best trial: greedy actions [S], or a function of the observation.
+
+        It is the snapshot, of those taken after every tenth of T own episodes, around which it did best; its last
+        policy where there is none.
+        """
+        return self.advice[self.best_trial].policy
+
+    @property
+    def recommended(self) -> LongArray:
+        """The arm to keep, of each trial [trials].
+
+        It is the learner where the lower end of what it was worth, in its own episodes before and after the snapshot
+        it hands out, is above the mean return of the best source; otherwise that source: the one with the largest
+        lower confidence bound.
+        """
+        return np.array([advice.arm for advice in self.advice])
 
     @property
     def recommended_policy(self) -> Any:
         """The policy of the recommended arm in the best trial."""
         arm = int(self.recommended[self.best_trial])
         return self.policy if arm == self.n_sources else self.sources[arm]
+
+    @property
+    def why(self) -> str:
+        """Why that arm is recommended in the best trial; "" where there was no choice."""
+        return self.advice[self.best_trial].why([one_line(name) for name in self.arm_names])
 
     def shares(self, window: int | None = None) -> FloatArray:
         """Return how often each arm ran, as a share of the episodes of all trials [windows, c + 1]; see ``curve``."""
@@ -219,9 +239,10 @@ class TransferRun:
         if self.bounds_from != "declared" and (bounds := self.bounds[self.best_trial]) is not None:
             origin = "of the task" if self.bounds_from == "task" else "running"
             odd += f", bounds {origin}: {bounds.lower:.4g} .. {bounds.upper:.4g}"
+        why = f" ({self.why})" if self.why else ""
         return (
             f"TransferRun({self._size}: mean return {mean[0]:.4g}{spread}, "
-            f"{100 * (self.arms == self.n_sources).mean():.0f}% by the learner, keep {self._keep}{odd})"
+            f"{100 * (self.arms == self.n_sources).mean():.0f}% by the learner, keep {self._keep}{why}{odd})"
         )
 
     def __repr__(self) -> str:
@@ -299,24 +320,3 @@ def _eliminations(result: TrialResult, n_sources: int) -> LongArray:
     known = adapted(result.selector).eliminated_at
     dropped = np.full(n_sources, -1) if known is None else np.asarray(known, np.int64)
     return np.where(dropped >= 0, dropped + result.begun, -1)
-
-
-def _best_arm(result: TrialResult, n_sources: int) -> int:
-    """The arm of the largest mean - span sqrt(ln(20 (c + 1)) / 2 n): each bound fails with probability 5% / (c + 1)."""
-    selector = adapted(result.selector)
-    if selector.mixes:
-        return n_sources  # mixed episodes are evidence about no source
-    declared = selector.bounds if result.bounds is None else result.bounds
-    span = float(np.ptp(result.returns)) if declared is None else declared[1] - declared[0]
-    own = [result.returns[result.arms == arm] for arm in range(n_sources + 1)]
-    own[-1] = own[-1][3 * len(own[-1]) // 4 :]
-    return int(lower_bounds(own, span).argmax())
-
-
-def lower_bounds(own: list[FloatArray], span: float) -> FloatArray:
-    """mean - span sqrt(ln(20 n) / 2 m) of the m returns of each of n arms; -inf of those with none."""
-    bounds = np.full(len(own), -np.inf)
-    for arm, returns in enumerate(own):
-        if len(returns):
-            bounds[arm] = returns.mean() - span * math.sqrt(math.log(20 * len(own)) / (2 * len(returns)))
-    return bounds

@@ -26,6 +26,7 @@ from pastmaster.reuse.rivals_informed import BayesianPolicyReuse
 from pastmaster.reuse.rivals_latent import LatentThompson, LatentUCB
 from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.tsallis_inf import TsallisINF
 from pastmaster.tables import shown
 from pastmaster.tasks.guard import Watch, watched
@@ -151,7 +152,8 @@ class TrialRun:
         self.begun, self.widened = 0, 0  # the episode at which the last selector began; restarts
         selector, learner = self._selector(plan.episodes, plan.bounds), problem.new_learner(learner_rng)
         seed, returns = int(environment_rng.integers(2**31)), np.empty(plan.episodes)
-        self.trial = Trial(problem, selector, learner, learner_rng, seed, returns, np.empty(plan.episodes, np.int32))
+        arms, snapshots = np.empty(plan.episodes, np.int32), Snapshots(plan.episodes)
+        self.trial = Trial(problem, selector, learner, learner_rng, seed, returns, arms, snapshots)
         self.engine: CompiledEpisodes | PlainEpisodes
         if plan.compiles(self.trial.selector):
             self.engine = CompiledEpisodes(self.trial)
@@ -176,7 +178,7 @@ class TrialRun:
         original = selector.original if isinstance(selector, BroughtSelector) else selector
         return TrialResult(
             trial.returns, trial.arms, original, trial.learner, self.bounds, selector.n_clipped, self.widened,
-            self.begun, trial.undiscounted,
+            self.begun, trial.undiscounted, trial.snapshots.policies,
         )  # fmt: skip
 
     def _open(self) -> int:

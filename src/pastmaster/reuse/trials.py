@@ -17,8 +17,9 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import rng_from_dict, rng_to_dict
 from pastmaster.policies.convert import data_of
 from pastmaster.reuse.problem import Problem
-from pastmaster.reuse.q_learning import QLearning
+from pastmaster.reuse.q_learning import QLearner, QLearning
 from pastmaster.reuse.run import TrialResult
+from pastmaster.reuse.snapshots import distance
 from pastmaster.reuse.trial import SELECTORS, Plan
 from pastmaster.values import Bounds
 
@@ -56,6 +57,11 @@ def _refused(what: str, wanted: str) -> InvalidInputError:
 def _to_arrays(results: list[TrialResult]) -> dict[str, npt.NDArray[Any]]:
     """A chunk's trials."""
     arrays = {key: np.stack([getattr(result.learner, key) for result in results]) for key in LEARNED}
+    taken = [np.array([policy for _, policy in sorted(result.snapshots.items())]) for result in results]
+    most, n_states = max(map(len, taken)), results[0].learner.Q.shape[0]
+    arrays["snapshots"] = np.zeros((len(results), most, n_states), np.int32)
+    for trial, policies in zip(arrays["snapshots"], taken, strict=True):
+        trial[: len(policies)] = policies.reshape(-1, n_states)
     words = [
         {
             "selector": result.selector.to_dict(),
@@ -95,9 +101,23 @@ def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.G
         bounds = None if word["bounds"] is None else Bounds(*map(float, word["bounds"]))
         clipped, widened, begun = map(int, word["counts"])
         plain = None if sums is None else sums[i]
-        result = TrialResult(returns[i], arms[i], selector, learner, bounds, clipped, widened, begun, plain)
-        results.append(result)
+        snapshots = _snapshots(arrays["snapshots"][i], learner, returns.shape[1])
+        results.append(
+            TrialResult(returns[i], arms[i], selector, learner, bounds, clipped, widened, begun, plain, snapshots)
+        )
     return results
+
+
+def _snapshots(policies: npt.NDArray[Any], learner: QLearner, episodes: int) -> dict[int, Any]:
+    """The policies [., S] by the number of own episodes after which they were taken."""
+    every = distance(episodes)
+    taken = int(learner.own_episodes[0]) // every
+    n_states, n_actions = learner.Q.shape
+    if policies.dtype != np.int32 or policies.shape[1:] != (n_states,) or len(policies) < taken:
+        raise ValueError("its snapshots do not fit")
+    if not ((policies >= 0) & (policies < n_actions)).all():
+        raise ValueError("its snapshots hold no actions")
+    return {every * (k + 1): policies[k] for k in range(taken)}
 
 
 def _advanced(rng: np.random.Generator, state: Any) -> np.random.Generator:
