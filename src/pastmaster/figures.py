@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import write_whole
-from pastmaster.tables import one_line
+from pastmaster.tables import one_line, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,11 @@ def label(name: str, width: int = LONGEST_LABEL) -> str:
     """A name as a picture shows it: on one line, cut, and letter by letter, though ``$`` begins a formula."""
     text = one_line(name, width).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # or a legend would leave it out
+
+
+def labels(names: Iterable[str], width: int = LONGEST_LABEL) -> list[str]:
+    """Names that a picture shows side by side: what they have in common is left out where one is too long."""
+    return [label(name, width) for name in told_apart(names, width)]
 
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3b08", "#5e3c99")

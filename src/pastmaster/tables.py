@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pastmaster.errors import InvalidInputError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDEST = 100  # characters of a repr
+PART = re.compile(r"[^,/(]*[,/(]\s*|[^,/(]+$")  # of a name: up to a comma, a slash or an opening bracket
 MANY = 500  # values in a container whose repr could take for ever
 
 
@@ -28,6 +31,45 @@ def cut(name: str, width: int = WIDEST) -> str:
     line = printable(name)
     kept = (width - 3) // 2
     return line if len(line) <= width else f"{line[: width - 3 - kept]}...{line[-kept:]}"
+
+
+def told_apart(names: Iterable[str], width: int = WIDEST) -> list[str]:
+    """Names that stand side by side, each cut to ``width``; where one is longer, what they have in common is left out.
+
+    Names are compared part by part; a part ends at a comma, a slash or an opening bracket. Where that does not tell
+    them apart, they are shown from the first letter in which they differ.
+
+    Examples
+    --------
+    >>> told_apart(["Cart-v0(gravity=9.8, length=0.5, mass=1)", "Cart-v0(gravity=9.8, length=0.7, mass=1)"], 24)
+    ['length=0.5', 'length=0.7']
+    >>> told_apart(["a policy that was trained on ice", "a policy that was trained on grass and snow"], 20)
+    ['...ice', '...grass and snow']
+    """
+    lines = [printable(name) for name in names]
+    n_different = len(set(lines))
+    if n_different < 2 or max(map(len, lines)) <= width:
+        return [cut(line, width) for line in lines]
+    told = [one for one in (_differing_parts(lines), _from_first_difference(lines)) if len(set(one)) == n_different]
+    fitting = [one for one in told if max(map(len, one)) <= width]
+    found = [[cut(line, width) for line in one] for one in (*fitting, *told, lines)]
+    return next((one for one in found if len(set(one)) == n_different), found[-1])
+
+
+def _differing_parts(lines: list[str]) -> list[str]:
+    """Each line without the parts in which all lines are equal."""
+    columns = list(zip_longest(*map(PART.findall, lines), fillvalue=""))
+    differing = [column for column in columns if len(set(column)) > 1]
+    found = ["".join(parts).rstrip(",/ ") for parts in zip(*differing, strict=True)]
+    found = [text.rstrip(")") if "(" not in text else text for text in found]
+    return [text or line for text, line in zip(found, lines, strict=True)]
+
+
+def _from_first_difference(lines: list[str]) -> list[str]:
+    """Each line from the word in which the first difference is, which dots tell."""
+    common = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*lines, strict=False)))
+    begin = lines[0].rfind(" ", 0, common) + 1
+    return [f"...{line[begin:]}" for line in lines]
 
 
 def shown(value: Any) -> str:

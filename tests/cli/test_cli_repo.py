@@ -239,6 +239,20 @@ def test_policies_are_called_as_they_are_named(tmp_path, levers):
     assert [cell["name"] for cell in told("repo", "keep", db, "-k", 2)["kept"]] == ["left", "right"]
 
 
+def test_tasks_are_called_as_they_are_named(tmp_path, levers):
+    db, model = tmp_path / "boxes.db", write_task(tmp_path / "model.npz")
+    boxes = ("--gym", levers, "--kwargs", '{"best": 0}', "--kwargs", '{"best": 1}', "--evaluation-episodes", 2)
+    said = refused("repo", "add", db, *boxes, "--task-name", "left")
+    assert said == "Error: --task-name is given 1 times for 2 tasks, must be once to each, in order\n"
+    assert not db.exists()
+    policy = tmp_path / "policy.npy"
+    np.save(policy, [2, 2])
+    fine("repo", "add", db, *boxes, "--policy", policy, policy, "--task-name", "left", "--task-name", "right")
+    assert [line["name"] for line in told("repo", "list", db)] == ["left", "right"]
+    fine("repo", "add", tmp_path / "corners.db", model, "--task-name", "corner")
+    assert told("repo", "list", tmp_path / "corners.db")[0]["name"] == "corner"
+
+
 def test_a_solved_policy_is_called_as_it_is_named(db, tmp_path):
     fine("repo", "add", db, write_task(tmp_path / "new.npz"), "--name", "corner cutter")
     assert told("repo", "list", db)[-1]["policy_name"] == "corner cutter"

@@ -56,7 +56,7 @@ def test_an_answer_says_what_was_asked_in_a_line(scores):
         f"{found.largest_loss:.4g}, proven optimal"
     )
     found = keep(scores, price=0.2, **named)
-    assert "price" in repr(found)
+    assert f"({found.n_clusters} x price 0.2 + mean loss " in repr(found)
     assert found.cost == pytest.approx(0.2 * found.n_clusters + found.mean_loss)
     found = keep(scores, max_loss=0.8, **named)
     assert repr(found).endswith("proven fewest")
@@ -128,13 +128,28 @@ def test_the_curve_begins_where_every_task_has_a_policy_and_ends_where_nothing_i
     table = [[1.0, math.nan, 0.5], [math.nan, 1.0, math.nan], [0.0, 0.0, 2.0]]
     curve = keep_curve(table, rng=0)
     assert (curve.k.tolist(), curve.mean_loss[-1]) == ([2, 3], 0.0)
-    assert keep_curve(table, must_keep=[0, 2, 1], rng=0).k.tolist() == [3]
-    assert keep_curve([[1.0, 1.0, 0.0]], rng=0).k.tolist() == [1]
+    assert curve.begins == "fewer than 2 leave a task untried"
+    assert repr(curve).endswith(f"; {curve.begins})")
+    assert "fewer than 2" in curve.plot().axes[0].get_xlabel()
+    pinned = keep_curve(table, must_keep=[0, 2, 1], rng=0)
+    assert (pinned.k.tolist(), pinned.begins) == ([3], "3 must be kept")
+    single = keep_curve([[1.0, 1.0, 0.0]], rng=0)
+    assert (single.k.tolist(), single.begins) == ([1], "")
     assert keep_curve([[1.0, 2.0], [2.0, 1.0]], most=1, certify=False, rng=0).lower_bound.tolist() == pytest.approx(
         [math.nan], nan_ok=True
     )
     with pytest.raises(InvalidInputError, match=r"^keep_curve: most is 4, must be a whole number, in 1\.\.3"):
         keep_curve(table, most=4)
+
+
+def test_where_time_is_short_the_curve_says_no_more_than_is_proven(rng):
+    table = np.where(rng.random((60, 40)) < 0.1, 1.0, np.nan)
+    table[:, 0] = np.where(np.isnan(table).all(axis=1), 1.0, table[:, 0])
+    hasty = keep_curve(table, time_limit=0.0, rng=0)
+    assert hasty.begins == f"fewer than {hasty.k[0]} that leave no task untried were not found"
+    proven = keep_curve(table, rng=0)
+    assert proven.k[0] <= hasty.k[0]
+    assert proven.begins == f"fewer than {proven.k[0]} leave a task untried"
 
 
 def test_a_step_of_the_curve_begins_where_the_last_one_ended(rng, monkeypatch):

@@ -68,6 +68,11 @@ def test_the_same_question_is_asked_again(rng, question):
     assert loud.high - loud.low > quiet.high - quiet.low
 
 
+def test_a_mean_loss_that_no_resample_changes_is_given_no_interval():
+    found = keep(noisy(np.array([[5.0, 1.0], [1.0, 5.0]]), 0.1), k=2).stability(rng=0)
+    assert str(found).startswith("mean loss 0, the same in 95% of the resamples or more; 200 resamples keep 0 in 100%")
+
+
 def test_the_interval_holds_the_true_mean_loss(rng):
     """Of 60 tables fewer than 45 have a chance of 1e-6 at 94%, as measured."""
     held = wrong = 0

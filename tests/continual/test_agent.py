@@ -812,7 +812,9 @@ def test_tasks_without_a_discount_need_no_bounds(repository):
     tasks = [TabularMDP([[0, 1], [1, 0]], [[a, 0.0], [0.5, b]], horizon=5, gamma=1.0) for a, b in np.eye(3)[:, :2]]
     run = lifelong(repository).run(tasks)
     assert run.returns.shape == (3, FINE["episodes"])
-    assert repository.return_bounds().lower <= run.returns.min() <= run.returns.max() <= repository.return_bounds().upper
+    assert (
+        repository.return_bounds().lower <= run.returns.min() <= run.returns.max() <= repository.return_bounds().upper
+    )
 
 
 def test_a_learner_without_an_array_cannot_be_stored(repository):

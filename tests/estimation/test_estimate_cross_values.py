@@ -388,7 +388,13 @@ def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
         box, beside = axes.get_window_extent(), bar.get_window_extent()
         assert beside.height <= box.height + 1  # no taller than the heat map
         assert not axes.title.get_window_extent().overlaps(beside)
-    assert estimate_cross_values(tasks[:1], budget=9, rng=0).policies == (tasks[0].name,)
+    single = estimate_cross_values(tasks[:1], budget=9, rng=0)
+    assert single.policies == (tasks[0].name,)
+    assert repr(single).startswith("CrossValueEstimate(1 task x 1 policy, ")
+    drawn = single.plot()  # one task, and nothing that is kept
+    drawn.canvas.draw()
+    boxes = [axes.get_tightbbox() for axes in drawn.axes]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes[::3]) for b in boxes[::3][:i])
 
 
 def test_the_picture_shows_values_widths_and_episodes(world, rng):

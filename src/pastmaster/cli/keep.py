@@ -254,7 +254,8 @@ def _tell_curve(curve: KeepCurve, as_json: bool, quiet: bool) -> None:
             }
             for one in curve.answers
         ]  # fmt: skip
-        printing.print_json({"curve": answers, "elbow": curve.elbow, "seed": curve.seed})
+        told = {"elbow": curve.elbow, "begins": curve.begins or None, "seed": curve.seed}
+        printing.print_json({"curve": answers} | told)
     elif quiet:
         printing.say(curve.elbow)
     else:
@@ -267,4 +268,6 @@ def _tell_curve(curve: KeepCurve, as_json: bool, quiet: bool) -> None:
             for one in curve.answers
         ]  # fmt: skip
         printing.print_table(("policies", "mean loss", "at least", "most lost", "mean loss", "which"), lines)
+        if curve.begins:
+            printing.say("", curve.begins)
         printing.say("", f"{curve.elbow} would do: after that a further policy saves little (seed {curve.seed})")

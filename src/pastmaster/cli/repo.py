@@ -14,7 +14,7 @@ from pastmaster.cli import options, printing
 from pastmaster.cli.damage import damage_lines, repair
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
 from pastmaster.cli.repo_keep import cluster, keep
-from pastmaster.cli.tasks import NamedTasks, task_options
+from pastmaster.cli.tasks import NamedTasks, renamed, task_options
 from pastmaster.errors import PastmasterError, RepositoryError
 from pastmaster.tables import counted, cut
 
@@ -74,9 +74,16 @@ def max_loss(place: str, limit: str | None) -> None:
 @repo.command(cls=TakesPolicies)
 @task_options
 @policy_options
+@click.option(
+    "--task-name", "task_names", multiple=True, metavar="NAME",
+    help="What a task is called, once to each.  [default: as its file, or its environment and arguments]",
+)  # fmt: skip
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
 @options.quiet_option("Print only the ids.")
-def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes: int | None, quiet: bool) -> None:
+def add(
+    place: str, named: NamedTasks, given: NamedPolicies, task_names: tuple[str, ...], evaluation_episodes: int | None,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Add tasks with their policies: files of arrays, environments, or a domain's family.
 
     A policy from a file is called by the file's name, unless --name tells another. The repository is made if there is
@@ -91,7 +98,7 @@ def add(place: str, named: NamedTasks, given: NamedPolicies, evaluation_episodes
     """
     from pastmaster import parallel
 
-    tasks = named.read()
+    tasks = renamed(named.read(), task_names)
     pairs = given.read(tasks)
     with options.opened_or_made(place) as repository, _counting(repository, len(tasks)):
         before = {record.id: record.own_policy for record in repository.records()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from pastmaster.cli.options import grouped, imported, modules_option, repository_argument, whole_option
 from pastmaster.errors import InvalidInputError
-from pastmaster.tables import one_line
+from pastmaster.tables import counted, one_line
 
 if TYPE_CHECKING:
     from pastmaster.npy import Header
@@ -125,6 +126,23 @@ OPTIONS = (
     whole_option("--sequences", 6, "Surveillance: group sequences."),
     whole_option("--family-seed", 0, "Which tasks.", at_least=0),
 )
+
+
+def renamed(tasks: list[TabularMDP | GymTask], names: Sequence[str]) -> list[TabularMDP | GymTask]:
+    """The tasks by these names: one to each, or none at all."""
+    from pastmaster.tasks import TabularMDP
+    from pastmaster.tasks.tabular import called
+
+    if len(names) not in (0, len(tasks)):
+        raise InvalidInputError(
+            f"--task-name is given {len(names)} times for {counted(len(tasks), 'task')}, must be once to each, in order"
+        )
+    if not names:
+        return tasks
+    return [
+        called(task, name) if isinstance(task, TabularMDP) else replace(task, name=name)
+        for task, name in zip(tasks, names, strict=True)
+    ]
 
 
 task_options = grouped(NamedTasks, "named", OPTIONS)

@@ -16,7 +16,7 @@ from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.told import told_losses
 from pastmaster.generators import Rng, seeded
-from pastmaster.tables import counted, cut, frame, html_table
+from pastmaster.tables import counted, cut, frame, html_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,10 +43,13 @@ class KeepCurve:
         its ends.
     seed : int or None
         ``rng=seed`` gives the same curve; None where a generator was given.
+    begins : str
+        Why the curve begins with more than one policy; empty where it begins with one.
     """
 
     answers: tuple[Clustering, ...]
     seed: int | None = None
+    begins: str = ""
 
     @property
     def k(self) -> LongArray:
@@ -72,7 +75,8 @@ class KeepCurve:
     def __repr__(self) -> str:
         k, loss = self.k, self.mean_loss
         ends = f"{loss[0]:.4g} with {counted(int(k[0]), 'policy')} to {loss[-1]:.4g} with {k[-1]}"
-        return f"KeepCurve(mean loss {ends}, elbow at {self.elbow})"
+        why = f"; {self.begins}" if self.begins else ""
+        return one_line(f"KeepCurve(mean loss {ends}, elbow at {self.elbow}{why})")
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
@@ -140,7 +144,7 @@ def keep_curve(
     seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)
     generator, seed = seeded(CALLER, rng)
     made = curve_of(losses, size, generator, seconds, certify)
-    return KeepCurve(tuple(answer.named(table.tasks, table.policies) for answer in made.answers), seed)
+    return KeepCurve(tuple(answer.named(table.tasks, table.policies) for answer in made.answers), seed, made.begins)
 
 
 def curve_of(losses: Losses, most: int | None, rng: np.random.Generator, seconds: float, certify: bool) -> KeepCurve:
@@ -148,7 +152,8 @@ def curve_of(losses: Losses, most: int | None, rng: np.random.Generator, seconds
     deadline = time.perf_counter() + seconds
     n_allowed = int(losses.allowed.sum())
     tried = np.isfinite(losses.table)
-    start = losses.cover(tried, rng, time.perf_counter() + 0.2 * seconds, certify=not tried.all()).columns
+    cover = losses.cover(tried, rng, time.perf_counter() + 0.2 * seconds, certify=not tried.all())
+    start = cover.columns
     least = max(1, len(losses.must), len(start))
     last = max(least, min(n_allowed, MOST if most is None else most))
     answers = list[Clustering]()
@@ -159,7 +164,18 @@ def curve_of(losses: Losses, most: int | None, rng: np.random.Generator, seconds
         start = answer.columns
         if answer.mean_loss == 0.0 or answer.interrupted:
             break
-    return KeepCurve(tuple(answers))
+    return KeepCurve(tuple(answers), begins=_why_not_fewer(least, len(losses.must), cover.lower_bound))
+
+
+def _why_not_fewer(least: int, n_must: int, bound: float) -> str:
+    """Why a curve begins with so many policies: ``bound`` policies at least are needed to serve every task."""
+    if least == 1:
+        return ""
+    if least == n_must:
+        return f"{least} must be kept"
+    if bound > least - 1:
+        return f"fewer than {least} leave a task untried"
+    return f"fewer than {least} that leave no task untried were not found"
 
 
 def curve_around(clustering: Clustering) -> KeepCurve:

@@ -19,7 +19,7 @@ from pastmaster.clustering.over_all import OverAll, line_of
 from pastmaster.clustering.question import DistanceProblem, Question, different
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
-from pastmaster.tables import WIDEST, counted, cut, frame, html_table, shown
+from pastmaster.tables import WIDEST, counted, frame, html_table, shown, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,12 +33,18 @@ KEPT: dict[str, Callable[[Clustering], str]] = {
     "loss": lambda kept: (
         f"mean loss {kept.mean_loss:.4g}, largest {kept.largest_loss:.4g}"
         if not kept.size_cost
-        else f"cost {kept.cost:.4g} (price {kept.size_cost:.3g} + mean loss {kept.mean_loss:.3g})"
+        else f"cost {kept.cost:.4g} ({_priced(kept)} + mean loss {kept.mean_loss:.3g})"
     ),
     "count": lambda kept: f"largest loss {kept.largest_loss:.4g}, mean {kept.mean_loss:.4g}",
 }
 """How an answer of ``keep`` tells what it costs."""
 REACHES = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
+
+
+def _priced(kept: Clustering) -> str:
+    """The number of kept policies times the price of one."""
+    n_kept = len(kept.columns)
+    return f"{n_kept} x price {kept.size_cost / n_kept:.3g}"
 
 
 def relative_gap(cost: float, lower_bound: float) -> float:
@@ -310,7 +316,7 @@ class Clustering:
         few = f" ({self.n_clusters} groups, but no more are different)" if alike else ""
         kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
         if self.kind in KEPT:
-            names = f"{n_kept} of {what} kept ({', '.join(cut(str(name)) for name in self.policies)}), "
+            names = f"{n_kept} of {what} kept ({', '.join(told_apart(map(str, self.policies)))}), "
             measured = f"{KEPT[self.kind](self)}{end}"
             if self.over_all is not None:
                 return f"{kept}{line_of(self.over_all, WIDEST - len(kept))}"

@@ -5,7 +5,6 @@ The third is the trace of the search, or, of an answer of ``keep``, the least me
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +57,8 @@ def draw_curve(axes: Any, curve: KeepCurve, kept: Clustering | None = None) -> N
     if kept is not None:
         style: dict[str, Any] = {"color": figures.COLOURS[1], "markersize": 16, "zorder": 5}
         axes.plot([kept.n_clusters], [kept.mean_loss], "*", label=f"this answer: {kept.n_clusters}", **style)
-    axes.set(title="What is lost with more or fewer policies", xlabel="policies kept", ylabel="mean loss")
+    known = f"policies kept\n({curve.begins})" if curve.begins else "policies kept"
+    axes.set(title="What is lost with more or fewer policies", xlabel=known, ylabel="mean loss")
     axes.set_ylim(0.0, 1.05 * float(losses.max()) if losses.max() > 0 else 1.0)
     axes.set_xticks(k if len(k) <= MOST_KEPT_NAMES else k[:: len(k) // MOST_KEPT_NAMES + 1])
     axes.legend(loc="upper right")
@@ -86,17 +86,10 @@ def task_points(clustering: Clustering) -> FloatArray:
 
 
 def _names(clustering: Clustering, tasks: bool) -> list[str]:
-    """The names of all tasks, or of all policies; of long ones without what all begin with, up to a comma."""
+    """The names of all tasks, or of all policies."""
     n_tasks, n_policies = clustering.distance.shape
     name_of = clustering.task if tasks else clustering.policy
-    names = [str(name_of(i)) for i in range(n_tasks if tasks else n_policies)]
-    if max(map(len, names)) > LONGEST_NAME:
-        common = "".join(
-            a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
-        )
-        begin = common.rfind(", ") + 2 if ", " in common else 0
-        names = [name[begin:] for name in names]
-    return [figures.label(name, LONGEST_NAME) for name in names]
+    return figures.labels([str(name_of(i)) for i in range(n_tasks if tasks else n_policies)], LONGEST_NAME)
 
 
 def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:

@@ -85,8 +85,10 @@ class Stability:
             once = errors is None or np.isnan(errors).all()
             why = "each score was measured once" if once else "what was measured again was the same again"
             return f"{why}: nothing is known of noise, nor how sure the choice is"
-        loss = f"mean loss {self.answer.mean_loss:.4g}, between {self.low:.4g} and {self.high:.4g}"
-        begin = f"{loss} (95%); {counted(self.resamples, 'resample')} keep "
+        loss = f"mean loss {self.answer.mean_loss:.4g}, between {self.low:.4g} and {self.high:.4g} (95%)"
+        if self.low == self.high:  # the scores' noise hardly ever changes it: the resamples know of no other value
+            loss = f"mean loss {self.answer.mean_loss:.4g}, the same in 95% of the resamples or more"
+        begin = f"{loss}; {counted(self.resamples, 'resample')} keep "
         again = [f"{cut(str(name))} in {100 * share:.0f}%" for name, share in self.kept.items()]
         line = f"{begin}{', '.join(again)}"
         return line if len(line) <= WIDEST else one_line(f"{begin}every one in {100 * self.least:.0f}% at least")

@@ -170,7 +170,7 @@ def plot_streams(runs: Mapping[str, ContinualRun]) -> Figure:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
     axes[-1].set_xlabel("tasks met" + (" (grey lines: clustered anew)" if longest.reclustered else ""))
     if len(longest.names) <= MOST_NAMES and all(longest.names):
-        named = [figures.label(name, LONGEST_NAME) for name in longest.names]
+        named = figures.labels(longest.names, LONGEST_NAME)
         axes[-1].set_xticks(np.arange(1, len(named) + 1), named, rotation=90, fontsize=8)
     return figure
 

@@ -35,8 +35,10 @@ def draw(estimate: CrossValueEstimate) -> Figure:
         figures.matrix(axes, values, title=title, rows="task", columns=columns, scale=scale, colours=colours)
         axes.set_aspect("auto")  # the scale is as high as the axes
         axes.set_title(title, pad=12.0)  # above the marks
-        axes.plot(kept, np.full(len(kept), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
+        if kept:  # a line without points has no place, and would upset the layout
+            axes.plot(kept, np.full(len(kept), -0.5), "v", color="#d55e00", markersize=9, clip_on=False, zorder=5)
         _name(axes, estimate)
+    panels[1].images[0].set_clim(0.0, float((estimate.high - estimate.low).max()) or 1.0)
     _plain_numbers(panels[2])
     words = str(estimate).removeprefix("CrossValueEstimate(").removesuffix(")")
     figure.suptitle(words.replace("; ", "\n"), fontsize=10)
@@ -54,7 +56,7 @@ def _name(axes: Any, estimate: CrossValueEstimate) -> None:
 
 
 def _short(names: Sequence[str], n: int) -> list[str]:
-    return [figures.label(name, LONGEST_NAME) or str(i) for i, name in enumerate(names or [""] * n)]
+    return [name or str(i) for i, name in enumerate(figures.labels(names or [""] * n, LONGEST_NAME))]
 
 
 def _plain_numbers(axes: Any) -> None:

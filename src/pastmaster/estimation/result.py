@@ -17,7 +17,7 @@ from pastmaster.clustering.score_table import Scored, Scores
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.intervals import entry_limits, joint_distances
 from pastmaster.estimation.returns import Returns
-from pastmaster.tables import frame, html_table, one_line, shown
+from pastmaster.tables import counted, frame, html_table, one_line, shown
 from pastmaster.values import CrossValues, policy_distance
 
 if TYPE_CHECKING:
@@ -175,12 +175,12 @@ class CrossValueEstimate(Scored):
             found += f", cost in {self.cost_interval.low:.4g} .. {self.cost_interval.high:.4g}"
         doubt = "" if self.guaranteed else "; intervals NOT guaranteed"
         used = f"{self.episodes.sum():,} episodes"
-        return one_line(f"CrossValueEstimate({n} tasks x {m} policies, {used}{found}{doubt})")
+        return one_line(f"CrossValueEstimate({counted(n, 'task')} x {counted(m, 'policy')}, {used}{found}{doubt})")
 
     def __str__(self) -> str:
         n, m = self.mean.shape
         used = f"{self.episodes.sum():,} episodes ({self.episodes.min()} to {self.episodes.max()} per entry)"
-        parts = [f"U of {n} tasks x {m} policies from {used}, stopped by {self.stopped}"]
+        parts = [f"U of {counted(n, 'task')} x {counted(m, 'policy')} from {used}, stopped by {self.stopped}"]
         if self.clustering is not None and self.cost_interval is not None:
             low, high = self.cost_interval
             parts.append(

@@ -11,7 +11,7 @@ from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.report.page import Bar, Bars, Table, Trend
 from pastmaster.repository import Repository, StoredRun
-from pastmaster.tables import counted, cut
+from pastmaster.tables import counted, cut, told_apart
 from pastmaster.values import policy_distance
 
 MOST_BARS = 6  # on the first screen
@@ -47,8 +47,12 @@ class Losses(NamedTuple):
         """The mean and the largest loss, in units and as shares of what could be earned."""
         mean, best, worst = float(self.lost.mean()), float(self.best.mean()), int(self.lost.argmax())
         share = f" ({100 * mean / best:.2g}% of {best:.4g})" if best > 0 and mean > 0 else ""
-        largest = f"{self.lost[worst]:.4g}, {cut(self.tasks[worst], LONGEST_NAME)}" if self.lost[worst] > 0 else "0"
+        largest = f"{self.lost[worst]:.4g}, {self.short_names()[worst]}" if self.lost[worst] > 0 else "0"
         return [("Mean loss", f"{mean:.4g}{share}"), ("Largest loss", largest)]
+
+    def short_names(self) -> list[str]:
+        """What there is room for of the tasks' names: what tells them apart."""
+        return told_apart(self.tasks, LONGEST_NAME)
 
     def order(self) -> list[int]:
         """The tasks, those that lose most first."""
@@ -73,10 +77,11 @@ def losses_panel(losses: Losses) -> Bars:
         return Bars(
             LOSSES, ABOUT_LOSSES, (), "Nothing: for every task the best policy that is known is among those kept."
         )
+    tasks, policies = losses.short_names(), told_apart(losses.policies, LONGEST_NAME)
     bars = [
         Bar(
-            cut(losses.tasks[i], LONGEST_NAME),
-            f"served by {cut(losses.policies[i], LONGEST_NAME)}",
+            tasks[i],
+            f"served by {policies[i]}",
             f"{losses.lost[i]:.4g}",
             float(losses.lost[i]) / most,
         )

@@ -216,13 +216,13 @@
     const side = { showgrid: false, constrain: "domain", ...ticks };
     const short = width < NARROW ? 14 : 40;
     const named = figure.kept.length <= MOST_NAMED ? figure.kept : [];
-    const below = { tickvals: [...named], ticktext: named.map((j) => policy(j, short)), tickangle: -60 };
+    const below = { tickvals: [...named], ticktext: named.map((j) => plain(figure.policy_labels[j], short)), tickangle: -60 };
     if (named.length === 1) { // or Plotly puts the title of the axis at minus infinity first, and the browser complains
       below.tickvals.push(m - 0.5);
       below.ticktext.push(" ");
     }
     const beside = n <= MOST_NAMED
-      ? { tickvals: figure.names.map((_, i) => i), ticktext: figure.names.map((name) => plain(name || "unnamed", short)) } : {};
+      ? { tickvals: figure.names.map((_, i) => i), ticktext: figure.labels.map((name) => plain(name, short)) } : {};
     const mark = { y: 1, yref: "paper", yanchor: "bottom", text: "\u25bc", showarrow: false, font: { color: "#d55e00", size: 14 } };
     const annotations = figure.kept.map((x) => ({ ...mark, x }));
     const bar = { thickness: 10, outlinewidth: 0, title: { text: measure, side: directed ? "top" : "bottom" } };

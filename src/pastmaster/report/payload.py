@@ -12,11 +12,12 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.experiments.charts import Chart, Curves, Distances, Indices, Shares, TaskMap
-from pastmaster.tables import counted
+from pastmaster.tables import counted, told_apart
 
 MOST_POINTS = 400  # of a line: more cannot be told apart on a screen
 MOST_ROWS = 600  # of distances
 STEPS = 65_535  # of a packed distance
+LONGEST_LABEL = 40  # letters of a name beside a heat map
 NAMED = 6  # lines or arms named in a summary
 
 
@@ -64,11 +65,13 @@ def _distances(chart: Distances) -> dict[str, Any]:
     return {
         "numbers": tasks.numbers[order].tolist(),
         "names": [tasks.names[i] for i in order],
+        "labels": told_apart([tasks.names[i] or "unnamed" for i in order], LONGEST_LABEL),
         "cells": tasks.cells[order].tolist(),
         "largest": largest,
         "steps": STEPS,
         "values": base64.b64encode(steps.astype("<u2").tobytes()).decode(),
         "policies": [chart.policies[j] for j in columns] if chart.policies else None,
+        "policy_labels": told_apart([chart.policies[j] for j in columns], LONGEST_LABEL) if chart.policies else None,
         "kept": np.searchsorted(columns, chart.kept).tolist() if chart.policies else [],
     }
 

@@ -109,6 +109,9 @@ def _kept(
     names = _some(list(dict.fromkeys(policy.name for policy in policies)))
     most, mean = losses.lost.max(), losses.lost.mean()
     loss = f"A task loses at most {most:.4g}, {mean:.4g} on average." if most > 0 else "No task loses anything."
+    if since > 0:
+        lost = f"loses at most {most:.4g}, {mean:.4g} on average" if most > 0 else "loses nothing"
+        loss = f"Each of the {counted(len(numbers), 'task')} of then {lost}; {since:,} came later and may lose more."
     answer = f"Keep {n_kept} of {counted(clustering.distance.shape[1], 'policy')}: {names}. {loss}"
     return Section(heading, (*parts, *_charts(clustering, numbers), losses.table())), answer
 

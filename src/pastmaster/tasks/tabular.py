@@ -286,6 +286,11 @@ def capped(task: TabularMDP, horizon: int) -> TabularMDP:
     return _made_of(vars(task) | {"horizon": horizon})
 
 
+def called(task: TabularMDP, name: str) -> TabularMDP:
+    """The same task by another name."""
+    return _made_of(vars(task) | {"name": text("TabularMDP", "name", name)})
+
+
 def model_arrays(task: TabularMDP) -> dict[str, Array]:
     """The arrays of a task by name; a deterministic one has no ``probability``."""
     return {name: getattr(task, name) for name in ARRAYS if getattr(task, name) is not None}
