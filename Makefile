@@ -13,7 +13,7 @@ demo: .venv/installed
 
 test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes would compile the sources anew
 
-# Everything but what is marked soak, in about six minutes on two cores.
+# Everything but what is marked soak, in some 12 minutes on two quiet cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -8,11 +8,15 @@ exp(beta x^_i / (c + 1)). Weights are kept as logarithms: they grow without boun
 Every ``check_every`` episodes a source k is dropped if another source j in play is shown to beat it:
 
 "paper"     (z_j / n_j - z_k / n_k) / 2 > sqrt(ln(2 c / delta) / (2 n)) for n = n_j and n = n_k.
-"anytime"   low_j > high_k, the ends of confidence sequences that hold at all times at once: mean_n and variance_n
-            as estimated before payoff n, L = ln(c / delta), lambda_n = min(sqrt(2 L / (variance_n n ln(n + 1))), 3/4),
-            the ends are [sum lambda_n x_n -+ (L + sum (x_n - mean_n)^2 (-ln(1 - lambda_n) - lambda_n))] / sum lambda_n
-            (the predictable plug-in empirical Bernstein sequence of Waudby-Smith and Ramdas, each end at delta / c).
-            A best source is dropped only if its own high end or another's low end fails: probability at most delta.
+"anytime"   low_j > high_k, the ends of confidence sequences that hold at all times at once. low_j is the largest m
+            that a bettor rules out: one who bets at fair odds, before each payoff x, that the mean is above m,
+
+                capital_n(m) = sum over shares s of weight_s prod over payoffs x of (1 + (s / m) (x - m)) >= c / delta
+
+            (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting"; the shares are 3/4,
+            3/8, 3/16, ..., and a lower bound of the capital that needs sums alone is computed, see ``log_capital``).
+            high_k is the same of 1 - x. A mean of m lets the capital ever reach c / delta with a chance of at most
+            delta / c (Ville), so a best source is dropped with a chance of at most delta.
 
 Differs from the paper: payoffs are normalised by declared bounds of any width; removals of one check do not undo one
 another; the printed test repeats a fixed-sample bound, so only "anytime" keeps delta; z and n count own episodes.
