@@ -181,11 +181,13 @@ class Client:
         )
 
     def close(self) -> None:
-        """Close the connections."""
-        while self._idle:
-            self._idle.pop().close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
+        """Close the connections; whoever goes on with the client, another thread too, opens others."""
+        with suppress(IndexError):  # there is none left
+            while True:
+                self._idle.pop().close()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
 
     def __enter__(self) -> Client:
         return self
@@ -201,9 +203,15 @@ class Client:
         return await asyncio.wrap_future(self._submit(work, *arguments, **options))
 
     def _submit(self, work: Any, *arguments: Any, **options: Any) -> Future[Any]:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pastmaster-client")
-        return self._threads.submit(work, *arguments, **options)
+        while True:
+            threads = self._threads
+            if threads is None:
+                threads = self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pastmaster-client")
+            try:
+                return threads.submit(work, *arguments, **options)
+            except RuntimeError:
+                if self._threads is threads:  # the program ends; else another thread has closed the client
+                    raise
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._send(method, path, body)
@@ -317,7 +325,7 @@ class EpisodeContext:
         if not asking.cancelled() and asking.exception() is None:
             try:
                 self._client._submit(cancel, asking.result())  # this may be the thread of an event loop
-            except RuntimeError:  # the client is closed, or the program ends
+            except RuntimeError:  # the program ends
                 cancel(asking.result())
 
     async def __aexit__(

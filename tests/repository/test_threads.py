@@ -1,53 +1,22 @@
-"""Threads that share one repository: what they store is true, and nothing is raised but errors of the library."""
+"""Threads that share one repository and write to it, with a ``max_loss`` and without: what they store is true."""
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from faults import repetitions, small_task
 from repository_reference import wrong_values
+from together import at_once
 
-from pastmaster import PastmasterError, Repository, cross_values, solve
+from pastmaster import Repository, cross_values, solve
 
 THREADS = 4
 LIMITS = (0.05, None)
 
 
-@pytest.fixture(autouse=True)
-def switching() -> Iterator[None]:
-    """Threads take turns a thousand times as often as they do by default."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(5e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def at_once(*works: Callable[[], Any]) -> list[PastmasterError]:
-    """Do all of this, each on a thread of its own; the library's errors are returned, others are raised."""
-    errors: list[Exception] = []
-    ready = threading.Barrier(len(works))
-
-    def run(work: Callable[[], Any]) -> None:
-        ready.wait()
-        try:
-            work()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        if not isinstance(error, PastmasterError):
-            raise error
-    return errors
+pytestmark = pytest.mark.usefixtures("quick_switches")
 
 
 def numbers_of(thread: int, count: int) -> range:

@@ -204,9 +204,10 @@ class Selector(ABC):
     @property
     def mean_returns(self) -> FloatArray:
         """The mean return of each arm's own episodes, NaN where there are none [c + 1]."""
-        counts = self._arms[at.COUNT]
+        with LOCK:
+            counts, totals = self._arms[[at.COUNT, at.TOTAL]]
         means = np.full(len(counts), np.nan)
-        np.divide(self._arms[at.TOTAL], counts, out=means, where=counts > 0)
+        np.divide(totals, counts, out=means, where=counts > 0)
         return self.bounds.lower + self.bounds.span * means if self.bounded else means
 
     @property
