@@ -117,8 +117,7 @@ def _drawn(count: int, rng: np.random.Generator) -> LongArray:
 def _scale(examiner: Examiner, number: int) -> float:
     """The largest return of a task, where it is known: rounding is relative to what is summed, not to the sum."""
     row = examiner.rows["tasks"][number]
-    bounds = (row["lower"], row["upper"])
-    return max([0.0, *(abs(end) for end in bounds if end is not None)])
+    return max(abs(float(row[name] or 0.0)) for name in ("lower", "upper"))
 
 
 def _difference(entry: Entry, again: Worth, valued: Valued, scale: float) -> str:
