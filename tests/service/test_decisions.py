@@ -14,9 +14,9 @@ from pastmaster.domains import windy_corridor
 from pastmaster.repository.rebuild import SERVICE, rebuild
 from pastmaster.reuse import SELECTORS, Episode
 from pastmaster.service import add_token, list_tokens, make_task, store
-from pastmaster.service.decider import SERVED
+from pastmaster.service.decider import SERVED, checksum
 from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
-from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, tasks
+from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, states, tasks
 from pastmaster.service.state import Describe
 
 
@@ -147,8 +147,75 @@ def test_an_expired_episode_counts_as_the_return_declared_for_it(place):
         clock.now = 10.0
         served.sweep()
         state = served.call(Describe("site"))
-        assert (state["told"], state["expired"], state["arms"][arm]["mean"]) == (1, 1, 0.0)
+        assert (state["told"], state["expired"], state["arms"][arm]["mean"]) == (0, 1, 0.0)
         assert "expired" not in state["guarantee"]["statement"]
+
+
+@pytest.mark.parametrize("declared", [None, 0.25])
+def test_told_and_expired_mean_the_same_whether_a_return_is_declared_or_not(place, declared):
+    clock = Clock()
+    small_task(place, lease=10.0, expired_return=declared)
+    with engine(place, clock=clock) as served:
+        episodes = served.call(Ask("site", count=10))["episodes"]
+        for episode in episodes[:6]:
+            served.call(Tell("site", episode["number"], 0.5))
+        served.call(Cancel("site", 6))
+        clock.now = 10.0
+        served.sweep()
+        served.call(Ask("site", count=2))
+        state = served.call(Describe("site"))
+    assert [state[name] for name in ("asked", "told", "open", "expired", "cancelled")] == [12, 6, 2, 3, 1]
+    for arm, found in enumerate(state["arms"]):
+        assert found["told"] == sum(episode["arm"] == arm for episode in episodes[:6])
+        assert found["expired"] == sum(episode["arm"] == arm for episode in episodes[7:])
+    assert sum(state["returns"]["expired"]) == 3
+    assert state["returns"]["all"] == [0.5] * 6 + ([] if declared is None else [declared] * 3)
+
+
+def test_what_expired_before_the_first_return_is_told_of_a_step_without_one(place):
+    clock = Clock()
+    small_task(place, lease=10.0)
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site", count=3))
+        clock.now = 10.0
+        served.sweep()
+        returns = served.call(Describe("site"))["returns"]
+        assert (returns["all"], returns["learner"], returns["expired"]) == ([None], [None], [3])
+        served.call(Ask("site"))
+        served.call(Tell("site", 3, 0.5))
+        returns = served.call(Describe("site"))["returns"]
+        assert (returns["all"], returns["expired"]) == ([0.5], [3])
+
+
+@pytest.mark.parametrize("declared", [None, 0.25])
+def test_the_history_of_an_earlier_version_is_counted_again_from_the_rows(place, declared, monkeypatch):
+    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 1)
+    clock = Clock()
+    small_task(place, lease=10.0, expired_return=declared)
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site", count=300))
+        for number in range(200):
+            served.call(Tell("site", number, number / 200))
+        served.call(Cancel("site", 299))
+        clock.now = 10.0
+        served.sweep()
+        before = served.call(Describe("site"))
+    with Repository(place) as repository:
+        repository.database.write(as_before)
+    with engine(place) as served:
+        assert served.call(Describe("site")) == before
+
+
+def as_before(connection):
+    """Write the history of a task as earlier versions did: expired episodes in all, not by arm and step."""
+    row = connection.execute(states.select()).mappings().one()
+    state = json.loads(row["state"])
+    history = state["history"]
+    history["ended"] = {"cancelled": history.pop("cancelled"), "expired": sum(history.pop("expired"))}
+    history["steps"] = [step[:4] for step in history["steps"]]
+    text = json.dumps(state)
+    new = {"state": text, "checksum": checksum(row["task_id"], row["events"], text)}
+    connection.execute(states.update().values(new))
 
 
 def test_neither_a_clock_that_is_set_nor_a_time_without_service_ends_a_lease(place, monkeypatch):
