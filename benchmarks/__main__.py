@@ -7,7 +7,7 @@ from importlib import import_module
 
 SECTIONS = (
     "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "scale", "service",
-    "estimates",
+    "estimates", "advice",
 )  # fmt: skip
 
 for name in sys.argv[1:] or SECTIONS:

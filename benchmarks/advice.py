@@ -100,9 +100,9 @@ def measured(
     outcomes = []
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(jobs, get_context("spawn")) as workers:
         folder = Path(name)
-        trained = [workers.submit(train, folder, number, k) for number in range(sets) for k in range(SOURCES)]
-        for one in trained:
-            one.result()
+        training = [workers.submit(train, folder, number, k) for number in range(sets) for k in range(SOURCES)]
+        for source in training:
+            source.result()
         settings = [
             Setting(folder, number, variant, first_seed + seed)
             for seed in range(seeds)
