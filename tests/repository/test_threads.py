@@ -11,6 +11,7 @@ from repository_reference import wrong_values
 from together import at_once
 
 from pastmaster import Repository, cross_values, solve
+from pastmaster.repository import asked
 
 THREADS = 4
 LIMITS = (0.05, None)
@@ -111,3 +112,19 @@ def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place,
         assert at_once(change, *(how(repository, thread, BESIDE) for thread in range(2))) == []
         assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, 0.1)
         tell(repository)
+
+
+def test_a_question_is_answered_where_others_always_write_something_new_first(place, monkeypatch):
+    """After each look at what is missing, others store tasks whose values are missing."""
+    with Repository(place, max_loss=0.0) as repository:
+        repository.add_many(map(small_task, range(10)))
+        complete, numbers = asked._complete, iter(range(10, 1000))
+
+        def beside(*told):
+            complete(*told)
+            repository.add_many(small_task(next(numbers)) for _ in range(3))
+
+        monkeypatch.setattr(asked, "_complete", beside)
+        assert len(repository.keep(k=2, rng=0, certify=False).policies) == 2
+        monkeypatch.undo()
+        assert wrong_values(repository) == 0
