@@ -316,17 +316,19 @@ def test_what_is_wrong_with_the_database_is_for_the_log_alone(path, monkeypatch,
             logged = [str(record.fields.get("error", record.exc_info)) for record in caplog.records]
             assert any(words in one for one in logged), (method, way, logged)
         event = call.loop.run(call.service.live.event())
-        assert json.loads(event.removeprefix(b"data: ")) == {"error": "serve: the database does not answer, try again later"}
+        assert json.loads(event.removeprefix(b"data: ")) == {
+            "error": "serve: the database does not answer, try again later"
+        }
         monkeypatch.undo()
 
 
 def test_a_large_body_of_unknown_fields_costs_little_more_than_its_json(path):
     """It holds up all other requests while it is read."""
-    many = ",".join(f'"a{i}": 1' for i in range(80_000))
+    many = ",".join(f'"a{i}": 1' for i in range(75_000))
     item = ",".join(f'"a{i}": 1' for i in range(90))
     items = ",".join(f'{{"episode": 1, "value": 1, {item}}}' for _ in range(1000))
     raw = {"fields": f"{{{many}}}".encode(), "items": f'{{"returns": [{items}]}}'.encode()}
-    assert all(0.8 * LARGEST_BODY < len(body) < LARGEST_BODY for body in raw.values())
+    assert all(0.7 * LARGEST_BODY < len(body) < LARGEST_BODY for body in raw.values())
 
     def seconds(work: Callable[[], object]) -> float:
         times = []

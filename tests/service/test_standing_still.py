@@ -96,9 +96,7 @@ def test_a_writer_of_the_repository_that_stands_still_is_told_so(postgres_url, m
 
         with pytest.raises(RepositoryError, match="stood still between two statements"):
             repository.database.write(work)
-        assert repository.database.read(
-            lambda c: c.exec_driver_sql("SELECT to_regclass('half_done')").scalar() is None
-        )
+        assert repository.database.read(lambda c: c.exec_driver_sql("SELECT to_regclass('half_done')").scalar() is None)
 
 
 def test_tasks_and_tokens_are_made_while_policies_are_valued_in_a_transaction(postgres_url):

@@ -195,12 +195,14 @@ class DamagedTask(BaseModel):
 class LiveTasks(BaseModel):
     """What all tasks look like now."""
 
+    model_config = _with({"tasks": [TASK]})
     tasks: list[TaskState | DamagedTask]
 
 
 class LiveFailure(BaseModel):
     """Why there is nothing to show."""
 
+    model_config = _with({"error": "serve: the database does not answer, try again later"})
     error: str
 
 

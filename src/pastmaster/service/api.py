@@ -34,9 +34,7 @@ from pastmaster.service.tokens import Keys
 from pastmaster.texts import printable
 
 TaskName = Annotated[str, Path(description="The name of the task.", examples=["site"])]
-Number = Annotated[
-    int, BeforeValidator(models.read_number), Path(ge=0, le=models.LARGEST_NUMBER, examples=[12])
-]
+Number = Annotated[int, Path(ge=0, le=models.LARGEST_NUMBER, examples=[12]), BeforeValidator(models.read_number)]
 PAGE = {
     "/": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),

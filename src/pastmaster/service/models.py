@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from pastmaster.service.operations import Refused
 from pastmaster.service.tasks import LONGEST_LEASE, LONGEST_NAME, MOST_OPEN, MOST_SOURCES
-from pastmaster.texts import UNSEEN, printable
+from pastmaster.texts import printable
 
 MOST_AT_ONCE = 1000
 LARGEST_NUMBER = 2**53 - 1
@@ -34,18 +34,15 @@ def _different(items: list[Any]) -> list[Any]:
     return items
 
 
-_UNSEEN = "".join(f"\\u{ord(letter):04x}" for letter in sorted(UNSEEN))
-_LETTER = r"[^\p{C}\p{Z}/\\" + _UNSEEN + "]"
+_LETTER = r"[^\x00-\x20\x7f-\xa0/\\]"
 NAME = f"^{_LETTER}( *{_LETTER})*$"
-"""What ``tasks.checked_name`` takes, but for dots alone: letters that are seen, with spaces between them, no slash."""
+"""The names that ``tasks.checked_name`` takes, as far as a schema can tell: it does not know all letters not seen."""
 KEY = r"^[\x21-\x7e]{1,100}$"
 WHOLE = BeforeValidator(_as_whole)
 Real = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 Name = Annotated[
     str,
-    Field(
-        min_length=1, max_length=LONGEST_NAME, pattern=NAME, json_schema_extra={"not": {"enum": [*DOTS]}}
-    ),
+    Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME, json_schema_extra={"not": {"enum": [*DOTS]}}),
     AfterValidator(_no_dots),
 ]
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), WHOLE]
@@ -80,10 +77,10 @@ def explained(error: Mapping[str, Any]) -> str:
     if kind == "json_invalid":
         place = []  # FastAPI puts a number of letters there
     elif kind == "string_pattern_mismatch":
-        words = PATTERNS[error["ctx"]["pattern"]]
+        words = PATTERNS.get(error["ctx"]["pattern"], words)
     elif "sources" in place:
         place = place[: place.index("sources") + 1]
-        words = 'must be "kept", a list of ids, or a list of different names'
+        words = 'must be "kept", a list of different ids, or one of different names'
     else:
         words = WORDS.get(kind, words)
     return f"request: {printable('.'.join(place)) or 'body'} is wrong: {words[:200]}"
@@ -97,7 +94,7 @@ WORDS = {
 """Where pydantic speaks of Python's classes."""
 PATTERNS = {
     KEY: "must have 1 to 100 characters of ASCII, no space",
-    NAME: "must have letters that are seen: no slash, no control character, no space at either end",
+    NAME: "must have no slash, no control character, no space at either end",
 }
 
 
@@ -166,7 +163,11 @@ class TaskBody(Known):
     name: Name
     sources: (
         Literal["kept"]
-        | Annotated[list[Id], Field(min_length=1, max_length=MOST_SOURCES)]
+        | Annotated[
+            list[Id],
+            Field(min_length=1, max_length=MOST_SOURCES, json_schema_extra=DIFFERENT),
+            AfterValidator(_different),
+        ]
         | Annotated[
             list[Name],
             Field(min_length=1, max_length=MOST_SOURCES, json_schema_extra=DIFFERENT),

@@ -169,7 +169,10 @@ def _given_sources(sources: Any) -> str | list[Any]:
             raise InvalidInputError(
                 f"{CALLER}: sources[{i}] is {shown(source)}, must be the id of a stored policy, or all be names"
             )
-    return [int(source) for source in given]
+    ids = [int(source) for source in given]
+    if len(set(ids)) < len(ids):
+        raise InvalidInputError(f"{CALLER}: sources has an id twice, must be different ones")
+    return ids
 
 
 def _given_selector(selector: Any) -> str | None:
