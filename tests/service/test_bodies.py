@@ -10,8 +10,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, find, given, settings, strategies as st
 from hypothesis.strategies import SearchStrategy
 from service_world import SOURCES, api, small_task
 from test_openapi import faults, of_events

@@ -217,7 +217,7 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
             raise DamagedError("the disk is full")
 
         monkeypatch.setattr(store, "write", fail)
-        with pytest.raises(Refused, match="^serve: the database does not answer, try again later$") as caught:
+        with pytest.raises(Refused, match=r"^serve: the database does not answer, try again later$") as caught:
             served.call(Ask("site"))
         assert caught.value.status == 503
         assert served.failure == "the disk is full"

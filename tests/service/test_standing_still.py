@@ -1,4 +1,4 @@
-"""A process that stands still in a transaction, as under SIGSTOP or on a host that is paused, does not stop the others."""
+"""A process that stands still in a transaction, as on a host that is paused, does not stop the others for long."""
 
 from __future__ import annotations
 
