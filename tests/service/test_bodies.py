@@ -1,4 +1,4 @@
-"""What /openapi.json promises of bodies is kept: one that fits its schema is never refused as wrong, and is answered as said.
+"""What /openapi.json promises is kept: a body that fits its schema is not refused as wrong, and is answered as told.
 
 Bodies are drawn from the schemas that the service itself tells.
 """

@@ -193,8 +193,8 @@ class Server:
             )
         if "idle-in-transaction" in reason:
             return RepositoryError(
-                f"{self.place} has undone a change that stood still between two statements for more than {IDLE_SECONDS} "
-                f"seconds ({COMPUTING_SECONDS} where tasks are valued), so that others can go on: try again"
+                f"{self.place} has undone a change that stood still between two statements for more than "
+                f"{IDLE_SECONDS} seconds ({COMPUTING_SECONDS} where tasks are valued), so that others go on: try again"
             )
         if "No space left" in reason:
             return RepositoryError(f"the disk of {self.place} is full, nothing was changed: make room and try again")
