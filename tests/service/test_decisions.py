@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -384,3 +386,25 @@ def test_a_task_of_an_earlier_version_is_no_repetition(place):
 
 def test_the_repository_knows_the_tables_of_the_service():
     assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}
+
+
+def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path, monkeypatch):
+    """A selector takes up to milliseconds for each: many large requests at once would hold the rows for long."""
+    small_task(tmp_path / "tasks.db")
+    sizes, may_go_on = list[int](), threading.Event()
+    with engine(tmp_path / "tasks.db") as served, ThreadPoolExecutor(10) as pool:
+        answers = served._answers
+
+        def counted(operations):
+            assert may_go_on.wait(240.0)
+            sizes.append(sum(operation.count for operation in operations))
+            return answers(operations)
+
+        monkeypatch.setattr(served, "_answers", counted)
+        asked = [pool.submit(served.call, Ask("site", 400)) for _ in range(10)]
+        while served._queue.qsize() < 7:  # the first transaction has taken three at most
+            time.sleep(0.01)
+        may_go_on.set()
+        numbers = {episode["number"] for one in asked for episode in one.result()["episodes"]}
+    assert numbers == set(range(4000))
+    assert max(sizes) == 1200
