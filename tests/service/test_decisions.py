@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -284,10 +286,10 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
             raise DamagedError("the disk is full")
 
         monkeypatch.setattr(store, "write", fail)
-        with pytest.raises(Refused, match="the disk is full") as caught:
+        with pytest.raises(Refused, match=r"^serve: the database does not answer, try again later$") as caught:
             served.call(Ask("site"))
         assert caught.value.status == 503
-        assert served.failure is not None
+        assert served.failure == "the disk is full"
         assert not served.healthy
         monkeypatch.setattr(store, "write", write)
         assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
@@ -351,23 +353,34 @@ def test_a_return_after_the_lease_counts_until_the_next_look(tmp_path):
 def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
     place = tmp_path / "tasks.db"
     with api(place) as call:
+        named = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
         for body, words in (
             ({"name": "a/b"}, "no slash"),
-            ({"name": "a", "sources": "best"}, "sources"),
-            ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "a name twice"),
-            ({"name": "a", "sources": [4], "bounds": [0, 1]}, "sources[0] is 4, must be the id of a stored policy"),
-            ({"name": "a", "sources": ["x", "learner"], "bounds": [0, 1]}, "learner is learner, must be a name that"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "learner": "x"}, "learner is x, must be a name that"),
-            ({"name": "a", "sources": ["x"], "bounds": [1, 0]}, "bounds"),
-            ({"name": "a", "sources": ["x"]}, "no stored tasks"),
-            ({"name": "a"}, "no policies are kept"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "ppr"}, "selector"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "informed"}, "stored policies"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "expired_return": 2.0}, "within the bounds"),
-            ({"name": "a", "path": "/etc/passwd"}, "path"),
+            ({"name": "a "}, "no space at either end"),
+            ({"name": ".."}, "more than dots"),
+            ({"name": "a", "sources": "best"}, 'body.sources is wrong: must be "kept", a list of different ids'),
+            ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "different names"),
+            ({"name": "a", "sources": [4, 4], "bounds": [0, 1]}, "different ids"),
+            ({"name": "a", "sources": [], "bounds": [0, 1]}, "sources"),
+            (named | {"bounds": [0, 0]}, "body.bounds is wrong: must have different items"),
+            (named | {"selector": "ppr"}, "selector"),
+            ({"name": "a", "path": "/etc/passwd"}, "it has a field path, must be of name, sources"),
         ):
             status, answer = call("POST", "/v1/tasks", body)
-            assert status == 422, (body, answer)
+            assert (status, answer["error"]["code"]) == (422, "invalid"), (body, answer)
+            assert words in answer["error"]["message"], (words, answer)
+        for body, words in (  # each field is right by itself
+            (named | {"sources": [4]}, "sources[0] is 4, must be the id of a stored policy"),
+            (named | {"sources": ["x", "learner"]}, "learner is learner, must be a name that"),
+            (named | {"learner": "x"}, "learner is x, must be a name that"),
+            (named | {"bounds": [1, 0]}, "lower below upper"),
+            ({"name": "a", "sources": ["x"]}, "no stored tasks"),
+            ({"name": "a"}, "no policies are kept"),
+            (named | {"selector": "informed"}, "stored policies"),
+            (named | {"expired_return": 2.0}, "within the bounds"),
+        ):
+            status, answer = call("POST", "/v1/tasks", body)
+            assert (status, answer["error"]["code"]) == (409, "impossible"), (body, answer)
             assert words in answer["error"]["message"], (words, answer)
         assert call("GET", "/v1/tasks") == (200, {"tasks": []})
         body = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
@@ -440,3 +453,25 @@ def test_a_task_of_an_earlier_version_is_no_repetition(place):
 
 def test_the_repository_knows_the_tables_of_the_service():
     assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}
+
+
+def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path, monkeypatch):
+    """A selector takes up to milliseconds for each: many large requests at once would hold the rows for long."""
+    small_task(tmp_path / "tasks.db")
+    sizes, may_go_on = list[int](), threading.Event()
+    with engine(tmp_path / "tasks.db") as served, ThreadPoolExecutor(10) as pool:
+        answers = served._answers
+
+        def counted(operations):
+            assert may_go_on.wait(240.0)
+            sizes.append(sum(operation.count for operation in operations))
+            return answers(operations)
+
+        monkeypatch.setattr(served, "_answers", counted)
+        asked = [pool.submit(served.call, Ask("site", 400)) for _ in range(10)]
+        while served._queue.qsize() < 7:  # the first transaction has taken three at most
+            time.sleep(0.01)
+        may_go_on.set()
+        numbers = {episode["number"] for one in asked for episode in one.result()["episodes"]}
+    assert numbers == set(range(4000))
+    assert max(sizes) == 1200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Outcome = Literal["open", "told", "cancelled", "expired"]
 
@@ -185,6 +185,33 @@ class TaskState(BaseModel):
     guarantee: Guarantee
     returns: Returns
     next_to_expire: list[Expiring]
+
+
+class DamagedTask(BaseModel):
+    """A task whose records are damaged."""
+
+    name: str
+    error: str = Field(description="What is wrong with it.")
+
+
+class LiveTasks(BaseModel):
+    """What all tasks look like now."""
+
+    model_config = _with({"tasks": [TASK]})
+    tasks: list[TaskState | DamagedTask]
+
+
+class LiveFailure(BaseModel):
+    """Why there is nothing to show."""
+
+    model_config = _with({"error": "serve: the database does not answer, try again later"})
+    error: str
+
+
+class LiveEvent(RootModel[LiveTasks | LiveFailure]):
+    """What an event of the live page has as its data."""
+
+    model_config = _with({"tasks": [TASK]})
 
 
 class TaskNames(BaseModel):
