@@ -140,7 +140,7 @@ class Balancing:
             self.if_odd.append((free, wide, total))
             w, v, rests, noises = np.array(parts).T
             mean[j], spread[j] = w @ v, w @ noises
-            variance[j] = max(w @ (v**2 + rests) - mean[j] ** 2, 0.0) + (0.0 if n else self.odd * s2[j])
+            variance[j] = max(w @ (v**2 + rests) - mean[j] ** 2, 0.0)
             if self.open[j] and variance[j] > 0:
                 variance[j] = spread[j] / (spread[j] / variance[j] + self.open[j])
         return mean, variance, spread

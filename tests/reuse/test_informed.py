@@ -416,7 +416,7 @@ def test_no_source_that_is_shown_to_be_worse_runs_though_nothing_is_eliminated(i
         make = Informed if informed else RegretBalancing
         selector = make(2, T, bounds=UNIT, preference=2.0, check_every=10**6, rng=run, **known)
         if informed:
-            selector._settings[[layout.ODD, layout.UNLIKE]] = 1e-12  # so that the lie is believed for long
+            selector._settings[[layout.ODD, layout.UNLIKE]] = 1e-100  # so that the lie is believed for long
         arms, paid = played(selector, np.tile(truth, (T, 1)), np.zeros(T), rng)
         counts, totals, surely = np.zeros(2), np.zeros(2), 0.0
         for arm, x in zip(arms[arms < 2], paid[arms < 2], strict=True):

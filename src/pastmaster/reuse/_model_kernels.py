@@ -45,6 +45,7 @@ from pastmaster.compiled import inlined, kernel
 from pastmaster.reuse import _layout as at
 
 FAR = 25.0  # what is less likely by so many powers of e is left out
+ROUNDED = 40.0  # a sum's part that is less by so many powers of e is lost to rounding
 RECENT = 1.3  # the noise changes by this factor before likelihoods are computed anew
 ANYTHING = 0.5  # the mean of a payoff of which nothing is known
 UNKNOWN_NOISE = 1.0 / 12.0  # its variance
@@ -140,7 +141,8 @@ def weigh_tasks_by(arms, memory, settings, j):
     for i in range(count):
         variance = around + arms[errors + i, j] + noise_of(arms, memory, i, j) / n
         close = likely + log_normal(mean - arms[values + i, j], variance) + arms[scores + i, j]
-        arms[scores + i, j] = max(odd, close) + math.log1p(math.exp(-abs(odd - close)))
+        apart = abs(odd - close)
+        arms[scores + i, j] = max(odd, close) + (math.log1p(math.exp(-apart)) if apart < ROUNDED else 0.0)
     arms[at.ANY, j] = wide
 
 
@@ -242,16 +244,17 @@ def predict(arms, memory, settings, none, tasks):
             value, left = arms[values + i, j], around + arms[errors + i, j]
             if n > 0.0:
                 value, left = shrunk(value, left, own[j], noise, n)
-                chance = math.exp(min(0.0, odd + arms[at.ANY, j] - arms[scores + i, j]))
-                arms[at.CHANCE, j] += weight * chance
-                value, left = mixed(chance, free[j], rest[j], value, left)
+                share = min(0.0, odd + arms[at.ANY, j] - arms[scores + i, j])
+                if share > -ROUNDED:
+                    chance = math.exp(share)
+                    arms[at.CHANCE, j] += weight * chance
+                    value, left = mixed(chance, free[j], rest[j], value, left)
             arms[at.MEAN, j] += weight * value
             arms[at.VARIANCE, j] += weight * (value * value + left)
             arms[at.SPREAD, j] += weight * noise
     for j in range(c):
-        n, mean, spread = arms[at.COUNT, j], arms[at.MEAN, j], arms[at.SPREAD, j]
+        mean, spread = arms[at.MEAN, j], arms[at.SPREAD, j]
         variance = max(arms[at.VARIANCE, j] - mean * mean, 0.0)
-        variance += settings[at.ODD] * arms[at.PRIOR_VARIANCE, j] if n == 0.0 else 0.0
         waiting = arms[at.OPEN, j] * variance  # open episodes are taken to pay what is expected
         arms[at.VARIANCE, j] = variance * spread / (spread + waiting) if waiting > 0.0 else variance
 
