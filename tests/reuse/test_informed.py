@@ -447,6 +447,29 @@ def test_bounds_say_something_from_the_numbers_of_episodes_on_that_the_documenta
         assert bounds(below)[place] >= 1.0 > bounds(above)[place]
 
 
+WRONG = {
+    "reversed": lambda truth: np.tile(1 - truth, (30, 1)),
+    "constant": lambda truth: np.full((30, len(truth)), 0.5),
+    "the best said to be bad": lambda truth: np.tile(np.where(truth == truth.max(), 0.0, truth), (30, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize("noisy", [False, True])
+def test_wrong_experience_of_every_shape_costs_little(kind, noisy, seed):
+    truth, T, lost = np.array([0.9, 0.2, 0.3, 0.4, 0.5]), 1000, []
+    for rng in np.random.default_rng(seed).spawn(20):
+        selector = Informed(5, T, bounds=UNIT, experience=WRONG[kind](truth), rng=0)
+        total = 0.0
+        for _ in range(T):
+            episode = selector.ask()
+            level = np.append(truth, 0.0)[episode.arm]
+            total += level
+            selector.tell(episode, float(rng.random() < level) if noisy else level)
+        lost.append(0.9 - total / T)
+    assert np.mean(lost) <= 0.1
+
+
 # a learner that needs long
 
 
