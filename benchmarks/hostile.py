@@ -1,8 +1,9 @@
 """Wrong experience: what the informed selector loses where old tasks mislead it, beside regret balancing without them.
 
 20 sources, one worth 0.9, the others anything from 0.1 to 0.6, and 100 old tasks, of which the designs (``DESIGNS``)
-say something wrong. A return is the source's value, or 1 with that chance and else 0. The learner earns nothing. What is averaged is the
-value of the best source less that of the arm that ran, over all episodes, in percent of the bounds' span.
+say something wrong. A return is the source's value, or 1 with that chance and else 0. The learner earns nothing. What
+is averaged is the value of the best source less that of the arm that ran, over all episodes, in percent of the bounds'
+span.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ else as large as returns of one source were found to vary, sigma^2. So the mean 
     N(x_j; V_ij, tau^2 + e_ij^2 + s_ij^2 / n_j)    or, if j is odd,    N(x_j; 1/2, 1/12 + tau^2 + sigma^2 / n_j),
 
 1/2 and 1/12 mean and variance of a number that may be anything in 0 .. 1. (With those of column j instead, old tasks
-that all say the same of a source would leave no way out where it is wrong.) How much these returns scatter says which task it is, too: their squared
-distances from x_j, q_j in sum, have the density of n_j - 1 normal numbers of variance s_ij^2, to the power 1 / (1 +
-omega^2 (n_j - 1) / 2). Among tasks that are alike ln s^2 has the variance omega^2, and from n returns it is known up to
-2 / (n - 1): the power is the share of this in both. The likelihood of task i is the product over the sources tried of
-(1 - ODD) first + ODD second, the first times the density of q_j, the second times its mean over all old tasks: one
-odd source cannot refute a task. That of "none" is the product of the second.
+that all say the same of a source would leave no way out where it is wrong.) How much these returns scatter says which
+task it is, too: their squared distances from x_j, q_j in sum, have the density of n_j - 1 normal numbers of variance
+s_ij^2, to the power 1 / (1 + omega^2 (n_j - 1) / 2). Among tasks that are alike ln s^2 has the variance omega^2, and
+from n returns it is known up to 2 / (n - 1): the power is the share of this in both. The likelihood of task i is the
+product over the sources tried of (1 - ODD) first + ODD second, the first times the density of q_j, the second times
+its mean over all old tasks: one odd source cannot refute a task. That of "none" is the product of the second.
 Without old tasks there is only "none", with the mean and variance of the sources tried so far (``set_prior``).
 
 *Expectation.* If the task is like i, source j is worth V_ij before it was tried, and afterwards the mean of V_ij and
