@@ -22,7 +22,7 @@ from pastmaster import (
     TsallisINF,
     regret_bound,
 )
-from pastmaster.reuse import _layout as layout, _selector_kernels as kernels, former_state
+from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.exp3_transfer import theorem_beta
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
@@ -610,19 +610,6 @@ def test_a_generator_state_cut_short_is_refused(seed, kind):
     sentence = r"Exp3Transfer\.from_dict: rng\['state'\]\[.*must be (624|4) whole numbers"
     with pytest.raises(InvalidInputError, match=sentence):
         Exp3Transfer.from_dict(damaged(state, ["rng", "state", "key" if kind == "MT19937" else "counter"], [1, 2]))
-
-
-@pytest.mark.parametrize("cls", sorted(set(SELECTORS) - {Informed}, key=lambda cls: cls.name))
-@pytest.mark.parametrize("pending", [99.0, 0.5, -7.0])
-def test_a_pending_arm_that_does_not_exist_is_refused(cls, rng, pending):
-    """In a file from when one episode could be open: a tell of it would write beside the arrays."""
-    state = make(cls, rng).to_dict()
-    del state["open"], state["arms"][former_state.ONE_OPEN :], state["memory"][layout.N_MEMORY :]
-    if cls is RegretBalancing:  # as it was then
-        del state["arguments"]["preference"]
-        state["arguments"]["floor"] = 0.3
-    with pytest.raises(InvalidInputError, match="from_dict: the pending arm is "):
-        cls.from_dict(damaged(state, ["memory", layout.ASKED], pending))
 
 
 @every_selector

@@ -11,12 +11,11 @@ from service_world import SOURCES, Clock, api, engine, small_task
 
 from pastmaster import DamagedError, Repository
 from pastmaster.domains import windy_corridor
-from pastmaster.repository.rebuild import SERVICE, rebuild
 from pastmaster.reuse import SELECTORS, Episode
-from pastmaster.service import add_token, list_tokens, make_task, store
+from pastmaster.service import make_task, store
 from pastmaster.service.decider import SERVED
 from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
-from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, tasks
+from pastmaster.service.schema import metadata, prepare, tasks
 from pastmaster.service.state import Describe
 
 
@@ -189,22 +188,6 @@ def test_a_state_that_was_altered_is_refused_by_name(tmp_path):
         served.call(Ask("site"))
 
 
-def test_a_file_that_is_written_anew_keeps_its_service(tmp_path):
-    place = tmp_path / "tasks.db"
-    small_task(place)
-    plain = library("tsallis-inf")
-    with engine(place) as served:
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
-    with Repository(place) as repository:
-        add_token(repository, "one", "read")
-        rebuild(repository.database)
-        assert [token.name for token in list_tokens(repository)] == ["one"]
-    with engine(place) as served:
-        plain.tell(plain.open[0], 0.5)
-        served.call(Tell("site", 0, 0.5))
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
-
-
 def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, monkeypatch):
     small_task(place)
     plain = library("tsallis-inf")
@@ -369,7 +352,3 @@ def test_a_task_of_an_earlier_version_is_no_repetition(place):
             make_task(repository, "site", sources=SOURCES, bounds=(0.0, 1.0), seed=7, selector="tsallis-inf")
     with engine(place) as served:
         assert served.call(Ask("site"))["episodes"][0]["arm"] == library("tsallis-inf").ask().arm
-
-
-def test_the_repository_knows_the_tables_of_the_service():
-    assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}

@@ -7,18 +7,31 @@ refused where it comes in.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, as_array
+from pastmaster.errors import InvalidInputError
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
-from pastmaster.reuse.asked import AskedEpisodes
+from pastmaster.reuse.asked import NOTHING, AskedEpisodes
 
 LARGEST_RETURN = 1e100  # in size, where there are no bounds
 MOST_EPISODES = 2.0**50
 MOST_WEIGHT = 2.0**50
 """Of a log-weight or an estimated loss, with all that open episodes may still add: a payoff of 1 then still counts."""
 ROUNDED = 1e-6  # of a sum of payoffs, for each 1 that it may reach
+
+
+def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Finite numbers of a shape."""
+    try:
+        array = as_array(values, f"{caller}: {key}", None)
+    except InvalidInputError:
+        array = NOTHING
+    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
+    return array.astype(np.float64)
 
 
 def misfit(arms: FloatArray, memory: FloatArray, settings: FloatArray, asked: AskedEpisodes) -> str | None:

@@ -32,8 +32,8 @@ from pastmaster.checks import chosen, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import selector as base
+from pastmaster.reuse.consistency import numbers
 from pastmaster.reuse.experience import as_experience
-from pastmaster.reuse.former_state import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import PlainSelector, only
 from pastmaster.tables import shown

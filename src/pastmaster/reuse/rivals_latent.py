@@ -25,7 +25,7 @@ from pastmaster.checks import within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import selector as base
-from pastmaster.reuse.former_state import numbers
+from pastmaster.reuse.consistency import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import only
 from pastmaster.reuse.rivals_informed import BelievingSelector, KnowingSelector

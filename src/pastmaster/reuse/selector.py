@@ -42,8 +42,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
-from pastmaster.reuse.consistency import LARGEST_RETURN, misfit
-from pastmaster.reuse.former_state import numbers, renewed
+from pastmaster.reuse.consistency import LARGEST_RETURN, misfit, numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.tables import counted, shown
 from pastmaster.values.bounds import checked_bounds
@@ -328,14 +327,14 @@ class Selector(ABC):
         """Make a selector from what ``to_dict`` returned."""
         caller = f"{cls.__name__}.from_dict"
         state = mapping(state, f"{caller}: state", "what to_dict returned") if isinstance(state, Mapping) else {}
-        for key in ("selector", "arguments", "rng", "arms", "memory"):
+        for key in ("selector", "arguments", "rng", "arms", "memory", "open"):
             if key not in state:
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
         if not is_word(state["selector"], [cls.name]):
             raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
-        arguments = cls._renewed(mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned"))
+        arguments = mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned")
         n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
-        state = renewed(caller, state, n_arms)  # of its size, before memory is taken
+        numbers(caller, "arms", state["arms"], (at.N_ROWS, n_arms))  # of its size, before memory is taken
         try:
             with called_as(caller):
                 selector = cls(**arguments, rng=rng_from_dict(state["rng"]))
@@ -343,11 +342,6 @@ class Selector(ABC):
             raise InvalidInputError(f"{caller}: arguments do not fit: {shown(error)}") from None
         selector._fill(caller, state)
         return selector
-
-    @classmethod
-    def _renewed(cls, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The constructor's arguments, of those that a file may have from an earlier version."""
-        return arguments
 
     def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
         """Take over the numbers and the open episodes of a state."""

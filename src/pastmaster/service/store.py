@@ -68,7 +68,7 @@ def catch_up(connection: sa.Connection, decider: Decider, task: Row) -> None:
     """Do what was done to a task since; ``DamagedError`` if that does not lead to what its row says."""
     if decider.events != task["events"]:
         _replay(connection, decider, task["events"])
-    if task["chain"] is not None and decider.chain != task["chain"]:
+    if decider.chain != task["chain"]:
         raise DamagedError(f"service task {decider.id}: its {decider.events} events are not those that were counted")
 
 
