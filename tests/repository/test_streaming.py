@@ -13,7 +13,16 @@ import sqlalchemy as sa
 from faults import small_task
 from repository_reference import constant_policy, one_step_task, random_task, random_tasks, same_bits
 
-from pastmaster import ContinualTransfer, GymTask, InvalidInputError, Repository, RepositoryError, cross_values, solve
+from pastmaster import (
+    ContinualTransfer,
+    DamagedError,
+    GymTask,
+    InvalidInputError,
+    Repository,
+    RepositoryError,
+    cross_values,
+    solve,
+)
 from pastmaster.clustering.over_all import lower_limit
 from pastmaster.domains import windy_corridor
 from pastmaster.repository import addition, admission, asked, auditing, settling
