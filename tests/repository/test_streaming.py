@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 from collections import Counter
 
@@ -432,32 +431,3 @@ def test_an_agent_lives_in_a_streaming_repository(tmp_path):
         assert len(repository.policy_records()) < len(tasks)
         assert repository.clustering().over_all.n_tasks >= 15
         assert repository.check() == []
-
-
-def test_a_file_of_the_first_schema_that_cannot_be_written_to_is_read_as_it_is(tmp_path):
-    path = tmp_path / "r.db"
-    with Repository(path) as repository:
-        repository.add_many(family(3))
-        U = repository.cross_values()
-    with Repository(path) as repository:
-        repository.database.write(
-            lambda c: [
-                c.execute(sa.text(line))
-                for line in (
-                    "DROP TABLE admissions",
-                    "DELETE FROM sequences WHERE name LIKE 'admissions%'",
-                    "UPDATE pastmaster_version SET version_num = '0001'",
-                )
-            ]
-        )
-    os.chmod(path, 0o444)
-    before = path.read_bytes()
-    with Repository(path, create=False) as repository:
-        assert same_bits(repository.cross_values(), U)
-        assert repository.max_loss is None
-        assert repository.check() == []
-    assert path.read_bytes() == before
-    os.chmod(path, 0o644)
-    with Repository(path) as repository:
-        repository.set_max_loss(1.0)
-        assert repository.max_loss == 1.0

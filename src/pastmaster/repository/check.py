@@ -96,7 +96,8 @@ class Examiner:
 
     def highest(self, table: str) -> int:
         """The highest id of a table that anything knows of, whether its record is there or not."""
-        return max([0, *self.named[table], *self.mentioned[table]])
+        known = (*self.named[table], *self.mentioned[table])
+        return max((number for number in known if number < rows.LARGEST_ID), default=0)
 
     def numbers(self, table: str) -> list[int]:
         """The ids of a table; where it cannot be walked, all that were ever given out."""
@@ -232,7 +233,7 @@ class Examiner:
         last = {row.name: row.last for row in found}
         for table in RECORDS:
             given, highest = last.get(table), self.highest(table)
-            if isinstance(given, int) and given >= highest:
+            if isinstance(given, int) and highest <= given < rows.LARGEST_ID:
                 self.counted[table] = given
             else:
                 self.damage.append(Damage(f"sequences {table}", f"is {shown(given)}, must be {highest} or more"))

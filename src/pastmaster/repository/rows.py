@@ -18,6 +18,7 @@ from pastmaster.tables import shown
 Row = dict[str, Any]
 ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
 BATCH = 200  # records asked for at once
+LARGEST_ID = 10**12  # a larger one is a bit that flipped
 NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What values that make no sense raise. A lack of memory is no damage: ``MemoryError`` is never among them."""
 
@@ -80,7 +81,7 @@ def _next_id(connection: sa.Connection, table: str, count: int = 1) -> int:
     here = sequences.c.name == table
     connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + count))
     last = connection.execute(sa.select(sequences.c.last).where(here)).scalar()
-    if not isinstance(last, int) or last < count:
+    if not isinstance(last, int) or not count <= last < LARGEST_ID:
         raise DamagedError(f"sequences {table}: is {shown(last)}, must be the last id given out")
     return last
 
