@@ -165,7 +165,7 @@ def test_commands_print_names_as_escapes(db: Path, tmp_path: Path) -> None:
         "repo list {}", "repo list --{}", "repo {}", "{}", "--{}", "repo add x.db {}.npz", "repo add x.db --gym {}",
         "repo add x.db --gym os:{}", "repo add x.db --import {}", "repo add x.db --domain {}", "repo show x.db {}",
         "repo add x.db --gym FrozenLake-v1 --kwargs {}", "repo add x.db --kwargs-file {}", "report {}",
-        "repo import {} x.db", "transfer {} --domain surveillance", "repo cluster x.db --picture {}.txt",
+        "repo import {} x.db", "transfer {} --domain surveillance", "repo keep x.db --picture {}.txt",
         'repo add x.db --gym FrozenLake-v1 --kwargs {{"{}":1}}',
     ],
 )  # fmt: skip

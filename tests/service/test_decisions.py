@@ -340,15 +340,3 @@ def test_of_many_who_make_the_same_task_at_once_one_makes_it(place):
         answers = list(pool.map(lambda _: call("POST", "/v1/tasks", wanted), range(8)))
     assert sorted(status for status, _ in answers) == [200] * 7 + [201]
     assert len({answer["seed"] for _, answer in answers}) == 1
-
-
-def test_a_task_of_an_earlier_version_is_no_repetition(place):
-    small_task(place)
-    with Repository(place) as repository:
-        row = repository.database.read(lambda c: store.task_rows(c, ["site"], locked=False))["site"]
-        old = {key: value for key, value in json.loads(row["settings"]).items() if key != "content"}
-        repository.database.write(lambda c: c.execute(tasks.update().values(settings=json.dumps(old))))
-        with pytest.raises(Refused, match="which a task with other settings has"):
-            make_task(repository, "site", sources=SOURCES, bounds=(0.0, 1.0), seed=7, selector="tsallis-inf")
-    with engine(place) as served:
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == library("tsallis-inf").ask().arm
