@@ -24,6 +24,7 @@ from pastmaster import (
 )
 from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.exp3_transfer import theorem_beta
+from pastmaster.reuse.selector import checksum
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
 SELECTORS = [*BOUNDED, ProbabilisticPolicyReuse]
@@ -649,6 +650,11 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
         assert selector.active[[0, 2, 3, 4]].tolist() == [True, False, False, True]
 
 
+def sealed(cls, state):
+    """The state with the checksum of its numbers, which a test has changed."""
+    return state | {"checksum": checksum(cls.name, np.array(state["arms"]), np.array(state["memory"]))}
+
+
 def staged(cls, rng, counts, means, **settings):
     """A selector about to check its sources, whose own episodes had these numbers and mean payoffs."""
     state = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings).to_dict()
@@ -658,7 +664,7 @@ def staged(cls, rng, counts, means, **settings):
     state["arms"][layout.SEEN_TOTAL] = state["arms"][layout.SEEN_SQUARES] = state["arms"][layout.TOTAL]  # all 0 or 1
     state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = float(sum(counts))
     state["memory"][layout.NEXT_CHECK] = float(sum(counts) + 1)
-    return cls.from_dict(state)
+    return cls.from_dict(sealed(cls, state))
 
 
 def tell_learner(selector, x):
@@ -748,7 +754,7 @@ def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     state["memory"][layout.SHIFT] = 1000.0
     state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = 3000.0
     state["memory"][layout.NEXT_CHECK] = 3001.0
-    selector = Exp3Transfer.from_dict(state)
+    selector = Exp3Transfer.from_dict(sealed(Exp3Transfer, state))
     episode = selector.ask()
     selector.tell(episode, 0.0)
     assert selector.active.tolist() == [False, True, True]
