@@ -19,6 +19,7 @@ from pastmaster.checks import chosen, mapping
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
+from pastmaster.policies.onnx_graph import check_onnx
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.rows import NONSENSE, Row
@@ -291,6 +292,8 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
+    if settings.get("kind") == "onnx":
+        check_onnx(place)  # what cannot be read here is not damaged
     try:
         array = arrays["policy"]
         policy: Stored = array
