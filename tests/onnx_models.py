@@ -1,88 +1,59 @@
-"""ONNX files made field by field, right and wrong ones; neither onnx nor onnxruntime is needed for that."""
+"""ONNX files, right and wrong ones, made with the ``onnx`` package."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from pastmaster.policies.onnx_graph import DTYPES
-from pastmaster.policies.onnx_wire import BYTES, FOUR, MESSAGES, VARINT
-
-NUMBERS = {name: number for number, name in DTYPES.items()}
-
-
-def varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    found = bytearray()
-    while number >= 128:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
+onnx = pytest.importorskip("onnx")
+helper = onnx.helper
 
 
-def encoded(message: str, fields: Mapping[str, Any]) -> bytes:
-    """A message; a field with a list occurs for each of it, and "extra" is put at the end as it is."""
-    kinds = {kind.name: (number, kind) for number, kind in MESSAGES[message].items()}
-    found = b""
-    for name, value in fields.items():
-        if name == "extra":
-            continue
-        number, kind = kinds[name]
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, float):
-                found += varint(number << 3 | FOUR) + struct.pack("<f", one)
-            elif isinstance(one, int):
-                found += varint(number << 3 | VARINT) + varint(one)
-            else:
-                content = encoded(kind.holds, one) if isinstance(one, Mapping) else one
-                content = content.encode() if isinstance(content, str) else bytes(content)
-                found += varint(number << 3 | BYTES) + varint(len(content)) + content
-    return found + fields.get("extra", b"")
+def tensor(array: Any, name: str = "", **more: Any) -> Any:
+    """Weights; ``more`` are fields of theirs that are set besides."""
+    found = onnx.numpy_helper.from_array(np.asarray(array), name)
+    for field, given in more.items():
+        setattr(found, field, given)
+    return found
 
 
-def tensor(array: Any, name: str = "", **more: Any) -> dict[str, Any]:
-    array = np.asarray(array)
-    told = {"dims": list(array.shape), "data_type": NUMBERS[str(array.dtype)], "name": name}
-    return told | {"raw_data": array.tobytes()} | more
-
-
-def value(name: str, dtype: str, shape: Sequence[int | str] | None) -> dict[str, Any]:
-    dims = [{"dim_param": n} if isinstance(n, str) else {"dim_value": n} for n in shape or ()]
-    kind = {"elem_type": NUMBERS[dtype]} | ({} if shape is None else {"shape": {"dim": dims}})
-    return {"name": name, "type": {"tensor_type": kind}}
+def value(name: str, dtype: str, shape: Sequence[int | str] | None) -> Any:
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return helper.make_tensor_value_info(name, number, shape)
 
 
 def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: Any) -> Any:
-    return {
-        "input": list(inputs), "output": list(outputs), "op_type": op_type,
-        **({"domain": domain} if domain else {}), "attribute": [_attribute(*pair) for pair in attributes.items()],
-    }  # fmt: skip
+    return helper.make_node(op_type, inputs, outputs, domain=domain, **attributes)
 
 
-def _attribute(name: str, given: Any) -> dict[str, Any]:
-    if isinstance(given, float):
-        return {"name": name, "f": given, "type": 1}
-    if isinstance(given, int):
-        return {"name": name, "i": given, "type": 2}
-    if isinstance(given, Mapping):
-        return {"name": name, "g" if "node" in given else "t": given, "type": 5 if "node" in given else 4}
-    return {"name": name, "ints": list(given), "type": 7}
+def graph(nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: Sequence[Any] = ()) -> Any:
+    return helper.make_graph(nodes, "g", inputs, outputs, list(weights))
 
 
-def graph(nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any], **more: Any) -> dict[str, Any]:
-    return {"node": nodes, "name": "g", "initializer": weights, "input": inputs, "output": outputs, **more}
+def versions(**domains: int) -> list[Any]:
+    """The standard's version, and those of others, with underscores for dots."""
+    named = {"": 20} | {domain.replace("_", "."): version for domain, version in domains.items()}
+    return [helper.make_opsetid(domain, version) for domain, version in named.items()]
 
 
-def model(nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any] = (), **more: Any) -> bytes:
+def model(
+    nodes: list[Any],
+    inputs: list[Any],
+    outputs: list[Any],
+    weights: Sequence[Any] = (),
+    opset_imports: Any = None,
+    **more: Any,
+) -> bytes:
     """A file of one graph."""
-    inner = graph(nodes, inputs, outputs, list(weights))
-    told = {"ir_version": 10, "graph": inner, "opset_import": [{"domain": "", "version": 20}]}
-    return encoded("model", told | more)
+    inner = graph(nodes, inputs, outputs, weights)
+    made = helper.make_model(inner, ir_version=10, opset_imports=opset_imports or versions(), **more)
+    content: bytes = made.SerializeToString()
+    return content
 
 
 def dense(x: str, sizes: Sequence[int], rng: np.random.Generator, last: str = "out") -> tuple[list[Any], list[Any]]:

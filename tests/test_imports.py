@@ -11,7 +11,7 @@ import pastmaster
 
 PACKAGE = Path(pastmaster.__file__).parent
 ORDER = (
-    "texts", "errors", "formerly", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
+    "texts", "errors", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
     "figures",
     "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
     "keeping", "testing", "repository", "continual", "service", "client", "domains", "experiments", "report", "cli",

@@ -26,6 +26,10 @@ class InvalidInputError(PastmasterError, ValueError):
     """An argument is wrong; nothing was built, stored or changed."""
 
 
+class MissingPackageError(PastmasterError, ImportError):
+    """A package that pastmaster does not install by itself is needed; the message says how to install it."""
+
+
 class RepositoryError(PastmasterError):
     """A repository cannot be opened, read or written; what was committed before stands."""
 

@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import math
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from made_up import write_reproduction, write_scenario
 from mutations import zipped
 
 from pastmaster import (
+    ContinualTransfer,
     DamagedError,
     Exp3Transfer,
     Informed,
@@ -43,6 +43,7 @@ from pastmaster import (
 )
 from pastmaster.cli.policies import NamedPolicies
 from pastmaster.cli.tasks import _listed_kwargs, read_task
+from pastmaster.domains import windy_corridor
 from pastmaster.generators import rng_from_dict, rng_to_dict
 from pastmaster.parallel import Saved
 from pastmaster.parallel.saved import packed
@@ -51,7 +52,6 @@ from pastmaster.policies.normalisation import given_normalisation
 from pastmaster.repository.arrays import Packed, pack, unpack
 from pastmaster.repository.schema import row_checksum
 
-FORMER = Path(__file__).parent.parent / "former"
 TASK = TabularMDP([[0, 1, 1], [1, 0, 0]], [[0.0, 1.0, 0.5], [0.0, 0.0, 2.0]], gamma=0.9, horizon=5, name="small")
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
@@ -227,11 +227,7 @@ def _selectors(folder: Path) -> dict[str, bytes]:
         for generator in GENERATORS if kind is TsallisINF else ("PCG64",):
             state = _selector(kind, generator).to_dict()
             found[f"{kind.name}-{generator}.json"] = json.dumps(state).encode()
-    fresh = Exp3Transfer(2, 50, bounds=(0.0, 1.0), rng=5).to_dict()
-    former = fresh | {"arms": fresh["arms"][:11], "memory": [0.0, 1.0, *fresh["memory"][2:]]}
-    former["arms"][5] = [1 / 3] * 3
-    del former["open"], former["most_open"], former["seed"]
-    return found | {"exp3-transfer-former.json": json.dumps(former).encode()}
+    return found
 
 
 def _read_selector(folder: Path, name: str, content: bytes) -> None:
@@ -301,7 +297,10 @@ def _read_stored(folder: Path, name: str, content: bytes) -> None:
 
 
 def _export(folder: Path) -> dict[str, bytes]:
-    shutil.copytree(FORMER / "agent", folder / "exported")
+    with Repository(folder / "agent.db") as repository:
+        agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=5)
+        agent.run(windy_corridor.task(goal, 0.0, corridor=1) for goal in (0, 3, 7, 9))
+        repository.export(folder / "exported")
     files = [path for path in (folder / "exported").rglob("*") if path.is_file()]
     named = {str(path.relative_to(folder / "exported")): path.read_bytes() for path in sorted(files)}
     manifest = named.pop("manifest.json")
@@ -354,64 +353,6 @@ def _sign(exported: Path, name: str) -> None:
         (exported / "manifest.json").write_text(json.dumps(manifest))
 
 
-TABLES = ("policies", "tasks", "streams", "runs", "clusterings")
-
-
-def _rows(folder: Path) -> dict[str, bytes]:
-    """The settings of the first record of each table."""
-    shutil.copy(FORMER / "agent.db", folder / "original.db")
-    with sqlite3.connect(folder / "original.db") as base:
-        found = {t: base.execute(f"select settings from {t} where id = 1").fetchone()[0] for t in TABLES}
-    base.close()
-    return {f"{table}.json": text.encode() for table, text in found.items()}
-
-
-def _read_rows(folder: Path, name: str, content: bytes) -> None:
-    """Under a checksum that is right; each thing that can be asked of a repository is asked."""
-    shutil.copy(folder / "original.db", folder / "changed.db")
-    table = name.removesuffix(".json")
-    base = sqlite3.connect(folder / "changed.db")
-    base.row_factory = sqlite3.Row
-    with base:
-        row = dict(base.execute(f"select * from {table} where id = 1").fetchone())
-        row["settings"] = content.decode("utf-8", "replace")
-        base.execute(
-            f"update {table} set settings = ?, checksum = ? where id = 1", (row["settings"], row_checksum(table, row))
-        )
-    base.close()
-    first = None
-    with Repository(folder / "changed.db") as repository:
-        for ask in QUESTIONS:
-            try:
-                ask(repository)
-            except PastmasterError as error:
-                first = first or error
-    for beside in folder.glob("changed.db*"):
-        beside.unlink()
-    if first is not None:
-        raise first
-
-
-QUESTIONS: tuple[Callable[[Repository], object], ...] = (
-    lambda r: r.records().to_frame(),
-    lambda r: r.policy_records().to_frame(),
-    lambda r: [r.task(record.id) for record in r.records()],
-    lambda r: list(r.policies()),
-    lambda r: r.cross_values(),
-    lambda r: r.return_bounds(),
-    lambda r: r.clusterings().to_frame(),
-    lambda r: r.clustering(),
-    lambda r: r.cells(),
-    lambda r: r.named_sources(),
-    lambda r: r.runs().to_frame(),
-    lambda r: r.check_family(r.task(2)),
-    lambda r: r.check(),
-    lambda r: r.add(r.task(2)),
-    lambda r: r.remove(1),
-    lambda r: r.remove_damaged(),
-)
-
-
 def _others(folder: Path) -> dict[str, bytes]:
     """Files of every other kind, and databases of other programs."""
     other = sqlite3.connect(folder / "other.db")
@@ -421,7 +362,7 @@ def _others(folder: Path) -> dict[str, bytes]:
     other.close()
     found = {"other.db": (folder / "other.db").read_bytes(), "text.db": b"these are notes", "empty.db": b""}
     found |= {"task.db": _tasks(folder)["full.npz"], "table.db": _tables(folder)["actions.npy"]}
-    return found | {"manifest.db": (FORMER / "agent" / "manifest.json").read_bytes()}
+    return found | {"manifest.db": b'{"format": "pastmaster repository"}'}
 
 
 def _open(folder: Path, name: str, content: bytes) -> None:
@@ -511,7 +452,6 @@ READERS = {
     "saved-chunk": Reader(_chunks, _read_chunk),
     "stored-array": Reader(_stored, _read_stored),
     "exported-folder": Reader(_export, _import),
-    "stored-settings": Reader(_rows, _read_rows),
     "repository-file": Reader(_others, _open, good=False),
     "reproduction": Reader(_reproduction, _report),
     "kwargs-file": Reader(_kwargs, _read_kwargs),

@@ -90,38 +90,6 @@ def test_adds_of_forked_children_are_not_lost(
                 tally.survived(CHILDREN)
 
 
-def fork_inside(place: str, log: Path) -> None:
-    """Fork in the middle of a transaction: the child can do nothing with the file, and the parent goes on."""
-    repository = Repository(place)
-    repository.add(small_task(1))
-
-    def work(connection: object) -> int:
-        return fork(in_child)
-
-    def in_child() -> None:
-        for attempt in (lambda: repository.add(small_task(3)), lambda: Repository(place)):
-            try:
-                attempt()
-            except RepositoryError as error:
-                acknowledge(log, error)
-
-    child = repository.database.write(work)
-    os.waitpid(child, 0)
-    repository.add(small_task(2))
-    repository.close()
-
-
-def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(tmp_path: Path) -> None:
-    place, log = str(tmp_path / "r.db"), tmp_path / "log"
-    faults.finish(faults.start(fork_inside, place, log))
-    lines = log.read_text().splitlines()
-    assert len(lines) == 2
-    assert all("was in use when this process was forked, so it cannot be used safely here" in line for line in lines)
-    with Repository(place) as repository:
-        assert [record.name for record in repository.records()] == ["task 1", "task 2"]
-        assert repository.check() == []
-
-
 def end_in_the_child(place: str, log: Path) -> None:
     """The child of a fork inside a transaction ends as programs end: its interpreter lets go of all objects."""
     repository = Repository(place)

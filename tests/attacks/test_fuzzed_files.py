@@ -39,7 +39,6 @@ COUNTS = {  # files under soak, and in ``make test``
     "saved-chunk": (600, 20),
     "stored-array": (500, 20),
     "exported-folder": (800, 8),
-    "stored-settings": (300, 4),
     "repository-file": (400, 12),
     "reproduction": (600, 20),
     "kwargs-file": (300, 20),

@@ -80,17 +80,6 @@ def test_damage_that_is_left_is_told_and_the_exit_code_is_1(db, monkeypatch):
         assert done.stderr.splitlines()[-1] == "this could not be repaired: restore a backup"
 
 
-def test_what_the_removal_did_besides_is_told_however_much_was_damaged(db, monkeypatch):
-    damage = [Damage(str(db), f"Tree 9 page {i}") for i in range(7)]
-    anew = Damage(str(db), "was written anew; the damaged file is kept as x.db")
-    answers = iter([damage, []])
-    monkeypatch.setattr(Repository, "check", lambda self: next(answers))
-    monkeypatch.setattr(Repository, "remove_damaged", lambda self: [*damage, anew])
-    done = check(db, "--remove")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines()[-2:] == [str(anew), "repaired; 4 of 4 tasks remain"]
-
-
 def test_records_come_first_each_once_and_the_structure_of_the_file_last_in_three_lines():
     damage = [
         *(Damage("tasks.db", f"Tree 9 page {i}") for i in range(7)), Damage("sequences tasks", "is 1"),

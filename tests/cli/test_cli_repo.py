@@ -35,7 +35,7 @@ NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["keep"], ["transfer"], ["continual"], ["reproduce"], ["report"],
-    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "keep", "cluster")),
+    *(["repo", name] for name in ("init", "add", "remove", "list", "show", "keep")),
     *(["repo", name] for name in ("check", "backup", "export", "import")),
 ]  # fmt: skip
 CLUSTER = ("--restarts", "2")
@@ -149,7 +149,7 @@ def test_a_first_session(tmp_path):
     head, *lines = fine("repo", "list", db).splitlines()
     assert head.split() == ["id", "task", "policy", "value", "served", "by"]
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
-    assert "3 tasks" not in fine("repo", "cluster", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
+    assert "3 tasks" not in fine("repo", "keep", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
     fine("transfer", db, "--domain", "coloured-grid", "--count", 1, "--family-seed", 5, "--episodes", 50)
 
 
@@ -217,8 +217,8 @@ def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
     with Repository(db) as repository:
         task = repository.task(1)
         assert (task.gamma, task.horizon) == (0.99, 5)
-    assert "is valued without a model: declare bounds" in refused("repo", "cluster", db, "--episodes", 10)
-    fine("repo", "cluster", db, "--n-clusters", 2, *CLUSTER)
+    assert "is valued without a model: declare bounds" in refused("repo", "keep", db, "--episodes", 10)
+    fine("repo", "keep", db, "--n-clusters", 2, *CLUSTER)
     assert told("transfer", db, "--gym", levers, "--episodes", 50)["mean_return"] > 0.2  # bounds follow the returns
     assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
 
@@ -316,9 +316,7 @@ def test_one_task(db):
 
 
 def test_clusters_for_so_many_episodes(db, tmp_path):
-    found = told(
-        "repo", "cluster", db, "--episodes", 100_000, "--certify", "--picture", tmp_path / "kept.svg", *CLUSTER
-    )
+    found = told("repo", "keep", db, "--episodes", 100_000, "--certify", "--picture", tmp_path / "kept.svg", *CLUSTER)
     assert found["lower_bound"] <= found["cost"]
     assert sum(cell["size"] for cell in found["kept"]) == 4
     assert {cell["name"] for cell in found["kept"]} <= {task.name for task in TASKS}
@@ -352,23 +350,16 @@ def test_exactly_so_many_policies(db, n_clusters):
     ]
     assert lines[-1].startswith(f"{n_clusters} of 4 policies kept")
     assert lines[-1].endswith(", proven optimal, seed 0")
-    symmetric = fine("repo", "cluster", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
+    symmetric = fine("repo", "keep", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
     assert symmetric[-1].startswith(f"{n_clusters} of 4 tasks kept")
 
 
 def test_the_fewest_policies_such_that_no_task_loses_more(db):
     distance = policy_distance(cross_values(TASKS, [solve(task).policy for task in TASKS]), paired=True)
-    none, any_ = (told("repo", "cluster", db, "--max-radius", radius)["kept"] for radius in (0, distance.max()))
+    none, any_ = (told("repo", "keep", db, "--max-radius", radius)["kept"] for radius in (0, distance.max()))
     assert len(any_) == 1
     assert all(cell["radius"] == 0 for cell in none)
     assert len(none) > 1
-
-
-def test_the_former_name_of_keep_is_an_alias(db):
-    now, before = (told("repo", *words) for words in (("keep", db, "-k", 2), ("cluster", db, "--n-clusters", 2)))
-    assert now == before
-    assert "cluster" not in fine("repo", "--help")
-    assert told("repo", "keep", db, "--max-loss", 0) == told("repo", "cluster", db, "--max-radius", 0)
 
 
 def test_policies_that_must_or_must_not_be_kept_are_told_by_name(db):
@@ -420,7 +411,7 @@ def test_the_agent_heeds_what_is_pinned(db):
 
 
 def test_a_seed_gives_the_same_clusters_again(db):
-    again = [fine("repo", "cluster", db, "--episodes", 50, "--seed", 3, "--directed", *CLUSTER) for _ in range(2)]
+    again = [fine("repo", "keep", db, "--episodes", 50, "--seed", 3, "--directed", *CLUSTER) for _ in range(2)]
     assert again[0] == again[1]
     with Repository(db) as repository:
         assert repository.clusterings()[-1].settings["directed"] is True
@@ -667,15 +658,15 @@ REFUSALS = [
     ("repo list postgresql://", "."),
     ("repo list {text}", "is not a repository"),
     ("repo init {text}", "is not a repository"),
-    ("repo cluster {empty} --episodes 10", "holds no tasks yet, so there is nothing to keep"),
+    ("repo keep {empty} --episodes 10", "holds no tasks yet, so there is nothing to keep"),
     ("repo keep {empty} -k 1", "holds no tasks yet, so there is nothing to keep"),
-    ("repo cluster {db} --n-clusters 5", "^Error: -k is 5, must be a whole number, in 1..4"),
+    ("repo keep {db} --n-clusters 5", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} -k 5 --symmetric", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} --max-loss -1", "^Error: --max-loss is -1.0, must be at least 0"),
     ("repo keep {db} -k 1 --must-keep nobody", "--must-keep holds 'nobody', must be the name of a policy or a column"),
-    ("repo cluster {db} --episodes 0", "episodes is 0, must be a positive number"),
-    ("repo cluster {db} --episodes 9 --jobs 0", "^Error: --jobs is 0"),
-    ("repo cluster {db} --episodes 9 --restarts 0", "^Error: --restarts is 0"),
+    ("repo keep {db} --episodes 0", "episodes is 0, must be a positive number"),
+    ("repo keep {db} --episodes 9 --jobs 0", "^Error: --jobs is 0"),
+    ("repo keep {db} --episodes 9 --restarts 0", "^Error: --restarts is 0"),
     ("repo show {empty} --picture {folder}/x.png", "there is no clustering to draw yet"),
     ("transfer {empty} {new}", "keeps no policies yet: `pastmaster repo keep` chooses them"),
     ("transfer {db} {new} --bounds 1 0", "bounds is"),
@@ -751,9 +742,9 @@ def test_an_error_is_one_line_and_changes_nothing(db, tmp_path, monkeypatch, lin
     [
         "repo", "repo list", "repo frobnicate x", "repo add {db} --domain nowhere", "repo add {db} --count 0",
         "repo keep {db}", "repo keep {db} -k 1 --price 2", "repo keep {db} --price 2 --symmetric",
-        "repo keep {db} -k 1 --symmetric --must-keep x", "repo cluster {db} --episodes many",
+        "repo keep {db} -k 1 --symmetric --must-keep x", "repo keep {db} --episodes many",
         "repo remove {db}", "repo remove {db} one",
-        "repo show {db} --picture {folder}/x.xyz", "repo cluster {db} --episodes 9 --picture {folder}",
+        "repo show {db} --picture {folder}/x.xyz", "repo keep {db} --episodes 9 --picture {folder}",
         "transfer {db} {db} --picture {folder}/x.txt", "transfer {db} {db} --episodes 0",
         "transfer {db} --bounds 1", "continual {db} --sources some", "continual {db} --seed -1",
     ],

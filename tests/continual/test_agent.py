@@ -911,32 +911,6 @@ def test_a_stream_that_was_begun_without_a_seed_goes_on_without_one(tmp_path):
     assert same_bits(rest.returns, whole.returns)
 
 
-BEFORE = {"paper": {"selector": "exp3-transfer", "learner": QLearning()}, "recommended": RECOMMENDED}
-NOTES = {"paper": {}, "recommended": {"defaults": "recommended"}}
-
-
-@pytest.mark.parametrize("noted", BEFORE)
-def test_a_stream_that_an_earlier_version_began_keeps_its_selector_and_learner(tmp_path, noted):
-    stream, given = grids(), FINE | {"rng": 3}
-    with Repository(tmp_path / "old.db") as repository:
-        ContinualTransfer(repository, **given, **BEFORE[noted]).run(stream[:3])
-
-        def as_before(connection):
-            (row,) = rows.fetch(connection, "streams")
-            settings = {key: value for key, value in row["settings"].items() if key not in ("seed", "defaults")}
-            settings["transfer"] = {"on_violation": "widen"}
-            rows.update(connection, "streams", row, settings=settings | NOTES[noted])
-
-        repository.database.write(as_before)
-        old = ContinualTransfer(repository, **given).run(stream)
-    with Repository(tmp_path / "explicit.db") as repository:
-        explicit = ContinualTransfer(repository, **given, **BEFORE[noted]).run(stream)
-    with Repository(tmp_path / "now.db") as repository:
-        now = ContinualTransfer(repository, **given).run(stream)
-    assert same_bits(old.returns, explicit.returns)
-    assert not same_bits(now.returns, old.returns)
-
-
 # What is known of the tasks before
 
 

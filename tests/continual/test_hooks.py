@@ -313,14 +313,6 @@ def test_events_speak_of_policies_by_name_also_after_a_resume(repository, tmp_pa
     assert len(texts.Tensors("clustering/kept")) == len(clustered)
 
 
-def test_clusterings_of_earlier_versions_name_nobody(repository):
-    lifelong(repository).run(TASKS[:2])
-    (record,) = repository.clusterings()
-    former = {name: value for name, value in record.result.items() if name not in ("kept", "mean_loss")}
-    assert Reclustered.of(replace(record, result=former)).kept == []
-    assert Reclustered.of(record).kept
-
-
 def test_a_picture_of_a_stream_names_its_tasks(repository):
     run = lifelong(repository).run(TASKS[:3])
     axes = run.plot().axes[-1]

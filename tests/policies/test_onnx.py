@@ -23,6 +23,7 @@ from pastmaster import (
     load_onnx,
     transfer,
 )
+from pastmaster.errors import MissingPackageError
 from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import FunctionPolicy, OnnxPolicy, as_policy, onnx_trial
 from pastmaster.testing import check_policy
@@ -516,7 +517,7 @@ def test_without_onnxruntime_the_error_says_what_to_install(tmp_path, monkeypatc
     onnx_trial.limited_runtime.cache_clear()
     try:
         with pytest.raises(
-            InvalidInputError, match=r"load_onnx: policy.onnx needs onnxruntime: pip install onnxruntime"
+            MissingPackageError, match=r"load_onnx: policy.onnx needs onnxruntime: pip install onnx onnxruntime"
         ):
             load_onnx(path, CART)
     finally:

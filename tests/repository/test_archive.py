@@ -333,7 +333,6 @@ def test_rows_tampered_with_under_a_right_checksum_are_refused(folder, tmp_path)
         signed("tasks", own_policy=True),
         signed("runs", position=10**30),
         signed("runs", position=-1),
-        signed("streams", name="x" * 201),
         signed("clusterings", settings='{"method": [], "settings": []}'),
         lambda manifest: manifest["tables"]["tasks"][0].pop("name"),
         lambda manifest: manifest["sequences"].update(tasks=10**30),

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from onnx_models import counter, mlp, written
+from onnx_models import counter, mlp, onnx, written
 
 from pastmaster import DamagedError, GymTask, InvalidInputError, Repository, load_onnx
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy
@@ -71,10 +71,26 @@ def test_a_repository_is_read_where_onnxruntime_is_missing(tmp_path):
         "    policy = repository.policies()[0]\n"
         "    print(repository.check())\n"
         "    try:\n        policy.act([[0.0] * 4])\n"
-        "    except pastmaster.InvalidInputError as error:\n        print(error)\n"
+        "    except pastmaster.errors.MissingPackageError as error:\n        print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "a.db"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "policies 1 needs onnxruntime: pip install onnxruntime"]
+    assert done.stdout.splitlines() == ["[]", "policies 1 needs onnxruntime: pip install onnx onnxruntime"]
+
+
+def test_where_onnx_is_missing_a_policy_is_not_called_damaged(tmp_path):
+    with Repository(tmp_path / "a.db") as repository:
+        repository.add(TASK, load_onnx(written(tmp_path, mlp()), TASK))
+    script = (
+        "import sys\nsys.modules['onnx'] = None\nimport pastmaster\n"
+        "with pastmaster.Repository(sys.argv[1]) as repository:\n"
+        "    print(len(repository.tasks()), repository.cross_values().shape)\n"
+        "    for asked in (lambda: list(repository.policies()), repository.check, repository.remove_damaged):\n"
+        "        try:\n            asked()\n"
+        "        except pastmaster.errors.MissingPackageError as error:\n            print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "a.db"], capture_output=True, text=True, check=True)
+    needed = "policies 1 needs onnx: pip install onnx onnxruntime"
+    assert done.stdout.splitlines() == ["1 (1, 1)", needed, needed, needed]
 
 
 def test_what_is_forged_is_damage(tmp_path):
@@ -118,7 +134,7 @@ def test_what_is_forged_is_damage(tmp_path):
 def test_a_right_digest_makes_no_policy_of_a_wrong_file(tmp_path):
     """Whoever writes the database may write right checksums too; what he stores is still only data."""
     row, _, _ = records.policy_row("test", load_onnx(written(tmp_path, mlp()), TASK), TASK, "imported")
-    for content in (b"random bytes", mlp(functions=[b""]), mlp()[:-1]):
+    for content in (b"random bytes", mlp(functions=[onnx.FunctionProto()]), mlp()[:-1]):
         array = np.frombuffer(content, np.uint8)
         settings = {key: value for key, value in row["settings"].items() if key not in records.CALLED}
         digest = records._policy_digest(settings, array)

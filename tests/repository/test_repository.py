@@ -356,7 +356,7 @@ def test_what_is_damaged_can_be_removed_and_the_rest_goes_on(place, rng):
         assert places == {"tasks 2", "tasks 4", "policies 5", "clusterings 1", "sequences tasks"}
         assert [record.id for record in repository.records()] == [1, 3, 6]
         assert repository.clusterings() == []
-        assert repository.add(random_task(rng)) == 7
+        assert repository.add(random_task(rng)) > 6
         assert_whole(repository)
 
 

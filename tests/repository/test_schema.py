@@ -20,8 +20,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0002"
+down_revision = "0001"
 branch_labels = depends_on = None
 
 
@@ -50,9 +50,9 @@ def add_migration(monkeypatch, tmp_path, text=NEXT):
     """Make believe that this version of the library has a newer schema."""
     folder = tmp_path / "newer 100% versions"  # a path may hold anything
     folder.mkdir()
-    (folder / "0003_next.py").write_text(text)
+    (folder / "0002_next.py").write_text(text)
     monkeypatch.setattr(database, "MIGRATIONS", [*database.MIGRATIONS, folder])
-    monkeypatch.setattr(schema, "REVISION", "0003")
+    monkeypatch.setattr(schema, "REVISION", "0002")
 
 
 def contents(place):
@@ -124,7 +124,7 @@ def test_an_old_schema_is_brought_up_to_date_and_keeps_its_data(filled, tmp_path
     rows, columns = contents(filled)
     assert "colours" in columns
     assert "colour" in columns["tasks"]
-    assert rows["pastmaster_version"] == [("0003",)]
+    assert rows["pastmaster_version"] == [("0002",)]
     assert set(rows_before["arrays"]) < set(rows["arrays"])
     with Repository(filled) as again:
         assert len(again) == 4
@@ -134,7 +134,7 @@ def test_a_new_place_gets_all_migrations_at_once(place, tmp_path, monkeypatch):
     add_migration(monkeypatch, tmp_path)
     Repository(place).close()
     rows, columns = contents(place)
-    assert rows["pastmaster_version"] == [("0003",)]
+    assert rows["pastmaster_version"] == [("0002",)]
     assert "colour" in columns["tasks"]
 
 
@@ -143,7 +143,7 @@ def test_a_migration_that_fails_half_way_leaves_the_old_schema(filled, tmp_path,
     before = contents(filled)
     with monkeypatch.context() as newer:
         add_migration(newer, tmp_path, NEXT + FAILURES[failure])
-        with pytest.raises(RepositoryError, match=r"could not be brought from schema 0002 to 0003|refuses"):
+        with pytest.raises(RepositoryError, match=r"could not be brought from schema 0001 to 0002|refuses"):
             Repository(filled)
     assert contents(filled) == before
     with Repository(filled, create=False) as repository:
@@ -154,7 +154,7 @@ def test_a_migration_that_fails_half_way_leaves_the_old_schema(filled, tmp_path,
 def test_a_first_migration_that_fails_leaves_nothing(place, tmp_path, monkeypatch):
     with monkeypatch.context() as newer:
         add_migration(newer, tmp_path, NEXT + FAILURES["python"])
-        with pytest.raises(RepositoryError, match="could not be brought from schema None to 0003"):
+        with pytest.raises(RepositoryError, match="could not be brought from schema None to 0002"):
             Repository(place)
     assert contents(place) == ({}, {})
     with Repository(place) as repository:
@@ -166,7 +166,7 @@ def test_a_newer_schema_is_refused_and_nothing_is_changed(filled):
     before = contents(filled)
     before_bytes = file_bytes(filled)
     for create in (True, False):
-        with pytest.raises(RepositoryError, match=r"newer pastmaster \(schema 9999, this one knows up to 0002\)"):
+        with pytest.raises(RepositoryError, match=r"newer pastmaster \(schema 9999, this one knows up to 0001\)"):
             Repository(filled, create=create)
     assert contents(filled) == before
     assert file_bytes(filled) == before_bytes

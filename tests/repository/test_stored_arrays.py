@@ -369,17 +369,6 @@ def test_a_stored_environment_with_a_module_is_not_imported(place, rng, tmp_path
     assert "planted_module" not in sys.modules
 
 
-def test_settings_that_make_no_sense_are_refused(place, rng):
-    with Repository(place) as repository:
-        repository.add(random_task(rng))
-    for settings in ({}, {"kind": "tabular"}, {"kind": "other"}, [], None, "text", {"kind": "gymnasium"}):
-        with Repository(place) as repository:
-            change_row(repository, "tasks", 1, settings=settings)
-            with pytest.raises(DamagedError, match=r"^tasks 1: "):
-                repository.task(1)
-            assert "tasks 1" in {damage.place for damage in repository.check()}
-
-
 @pytest.mark.parametrize("column", ["name", "value", "settings", "digest"])
 def test_a_column_changed_by_hand_is_noticed(place, rng, column):
     with Repository(place) as repository:

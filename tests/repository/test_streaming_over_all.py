@@ -14,7 +14,7 @@ from pastmaster import GymTask, Repository, cross_values
 from pastmaster.cli import main
 from pastmaster.clustering.over_all import OverAll, largest_share
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import admission, asked, auditing, clusterings, rows
+from pastmaster.repository import admission, asked, auditing, clusterings
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +104,6 @@ def test_what_episodes_value_is_not_called_exact(tmp_path):
         assert "(of estimates)" in repr(told)
         assert "exact" not in repr(told)
         assert OverAll.of(told.told()) == told or np.isnan(told.lower_bound)
-
-
-def test_what_an_earlier_version_told_of_all_tasks_is_read(corridors, tmp_path):
-    with Repository(shutil.copy(corridors, tmp_path / "r.db")) as repository:
-        repository.keep(k=2, rng=0)
-        new = ("bounded", "largest_loss", "n_above", "share_above", "estimated")
-
-        def older(connection):
-            row = rows.fetch(connection, "clusterings")[-1]
-            told = {name: value for name, value in row["settings"]["found"]["over_all"].items() if name not in new}
-            found = row["settings"]["found"] | {"over_all": told}
-            rows.update(connection, "clusterings", row, settings=row["settings"] | {"found": found})
-
-        repository.database.write(older)
-        assert repository.check() == []
-        assert repository.clustering().over_all.n_above is None
 
 
 def test_the_command_names_the_tasks_that_landmarks_are(corridors, tmp_path, monkeypatch):

@@ -539,19 +539,16 @@ def test_neither_account_gets_more_than_its_share_however_late_episodes_are_told
     assert min(asked) > 100
 
 
-@pytest.mark.parametrize(
-    ("row", "values"),
-    [
-        (layout.ACTIVE, [0.0, 1.0, 1.0, 1.0]),  # out of play, but with its weight
-        (layout.WEIGHT, [0.0] * 4),
-        (layout.LOG_WEIGHT, [1e9, 0.0, 0.0, 0.0]),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(row, values):
-    state = Exp3Transfer(3, 100, bounds=UNIT, rng=0).to_dict()
-    state["arms"][row] = values
-    with pytest.raises(InvalidInputError, match=r"Exp3Transfer\.from_dict: its numbers do not fit one another"):
-        Exp3Transfer.from_dict(state)
+def test_numbers_that_changed_on_the_way_are_refused():
+    selector = Exp3Transfer(3, 100, bounds=UNIT, rng=0)
+    selector.tell(selector.ask(), 0.3)
+    state = selector.to_dict()
+    for key in ("arms", "memory"):
+        changed = json.loads(json.dumps(state))
+        row = changed[key][0] if key == "arms" else changed[key]
+        row[0] = math.nextafter(row[0], 9.0)
+        with pytest.raises(InvalidInputError, match=r"Exp3Transfer\.from_dict: its numbers do not have its checksum"):
+            Exp3Transfer.from_dict(changed)
 
 
 def test_a_return_that_no_mean_can_hold_is_refused():

@@ -19,6 +19,7 @@ from pastmaster.reuse.rivals import UCB1, ucb1_regret
 from pastmaster.reuse.rivals_advice import PolicyAdvice, advice_regret
 from pastmaster.reuse.rivals_informed import BayesianPolicyReuse
 from pastmaster.reuse.rivals_latent import LatentThompson, LatentUCB, latent_regret
+from pastmaster.reuse.selector import checksum
 from pastmaster.testing import check_selector
 
 LEVEL = 1e-6
@@ -205,6 +206,7 @@ def test_a_state_in_which_the_learner_ran_is_refused():
     state = selector.to_dict()
     state["open"][0][1], state["open"][0][4] = 2, [0.0, 0.0, 1.0]
     state["arms"][layout.OPEN] = [0.0, 0.0, 1.0]
+    state["checksum"] = checksum(UCB1.name, np.array(state["arms"]), np.array(state["memory"]))
     with pytest.raises(InvalidInputError, match="the learner ran an episode"):
         UCB1.from_dict(state)
 

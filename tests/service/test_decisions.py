@@ -13,12 +13,11 @@ from service_world import SOURCES, Clock, api, engine, small_task
 
 from pastmaster import DamagedError, Repository
 from pastmaster.domains import windy_corridor
-from pastmaster.repository.rebuild import SERVICE, rebuild
 from pastmaster.reuse import SELECTORS, Episode
-from pastmaster.service import add_token, list_tokens, make_task, store
-from pastmaster.service.decider import SERVED, checksum
+from pastmaster.service import make_task, store
+from pastmaster.service.decider import SERVED
 from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
-from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, states, tasks
+from pastmaster.service.schema import metadata, prepare, tasks
 from pastmaster.service.state import Describe
 
 
@@ -189,37 +188,6 @@ def test_what_expired_before_the_first_return_is_told_of_a_step_without_one(plac
         assert (returns["all"], returns["expired"]) == ([0.5], [3])
 
 
-@pytest.mark.parametrize("declared", [None, 0.25])
-def test_the_history_of_an_earlier_version_is_counted_again_from_the_rows(place, declared, monkeypatch):
-    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 1)
-    clock = Clock()
-    small_task(place, lease=10.0, expired_return=declared)
-    with engine(place, clock=clock) as served:
-        served.call(Ask("site", count=300))
-        for number in range(200):
-            served.call(Tell("site", number, number / 200))
-        served.call(Cancel("site", 299))
-        clock.now = 10.0
-        served.sweep()
-        before = served.call(Describe("site"))
-    with Repository(place) as repository:
-        repository.database.write(as_before)
-    with engine(place) as served:
-        assert served.call(Describe("site")) == before
-
-
-def as_before(connection):
-    """Write the history of a task as earlier versions did: expired episodes in all, not by arm and step."""
-    row = connection.execute(states.select()).mappings().one()
-    state = json.loads(row["state"])
-    history = state["history"]
-    history["ended"] = {"cancelled": history.pop("cancelled"), "expired": sum(history.pop("expired"))}
-    history["steps"] = [step[:4] for step in history["steps"]]
-    text = json.dumps(state)
-    new = {"state": text, "checksum": checksum(row["task_id"], row["events"], text)}
-    connection.execute(states.update().values(new))
-
-
 def test_neither_a_clock_that_is_set_nor_a_time_without_service_ends_a_lease(place, monkeypatch):
     small_task(place, lease=10.0)
     clock = Clock()
@@ -256,22 +224,6 @@ def test_a_state_that_was_altered_is_refused_by_name(tmp_path):
         repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_states SET state = '{}'"))
     with engine(place) as served, pytest.raises(Refused, match="the checksum does not match"):
         served.call(Ask("site"))
-
-
-def test_a_file_that_is_written_anew_keeps_its_service(tmp_path):
-    place = tmp_path / "tasks.db"
-    small_task(place)
-    plain = library("tsallis-inf")
-    with engine(place) as served:
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
-    with Repository(place) as repository:
-        add_token(repository, "one", "read")
-        rebuild(repository.database)
-        assert [token.name for token in list_tokens(repository)] == ["one"]
-    with engine(place) as served:
-        plain.tell(plain.open[0], 0.5)
-        served.call(Tell("site", 0, 0.5))
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
 
 
 def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, monkeypatch):
@@ -437,22 +389,6 @@ def test_of_many_who_make_the_same_task_at_once_one_makes_it(place):
         answers = list(pool.map(lambda _: call("POST", "/v1/tasks", wanted), range(8)))
     assert sorted(status for status, _ in answers) == [200] * 7 + [201]
     assert len({answer["seed"] for _, answer in answers}) == 1
-
-
-def test_a_task_of_an_earlier_version_is_no_repetition(place):
-    small_task(place)
-    with Repository(place) as repository:
-        row = repository.database.read(lambda c: store.task_rows(c, ["site"], locked=False))["site"]
-        old = {key: value for key, value in json.loads(row["settings"]).items() if key != "content"}
-        repository.database.write(lambda c: c.execute(tasks.update().values(settings=json.dumps(old))))
-        with pytest.raises(Refused, match="which a task with other settings has"):
-            make_task(repository, "site", sources=SOURCES, bounds=(0.0, 1.0), seed=7, selector="tsallis-inf")
-    with engine(place) as served:
-        assert served.call(Ask("site"))["episodes"][0]["arm"] == library("tsallis-inf").ask().arm
-
-
-def test_the_repository_knows_the_tables_of_the_service():
-    assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}
 
 
 def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path, monkeypatch):

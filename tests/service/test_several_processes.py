@@ -169,25 +169,6 @@ def test_rows_that_lead_elsewhere_are_damage(place):
         served.call(Describe("site"))
 
 
-def test_a_database_of_the_first_version_goes_on(place):
-    small_task(place)
-    with engine(place) as served:
-        served.call(Ask("site", 3))
-        served.call(Tell("site", 0, 0.25))
-    with Repository(place) as repository:
-
-        def back(connection: sa.Connection) -> None:
-            connection.execute(sa.text("ALTER TABLE service_tasks DROP COLUMN chain"))
-            connection.execute(sa.text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0001'"))
-
-        repository.database.write(back)
-    with engine(place) as served:
-        assert served.call(Describe("site"))["told"] == 1
-        served.call(Tell("site", 1, 0.5))
-    with engine(place) as served:
-        assert served.call(Describe("site"))["told"] == 2
-
-
 def test_who_reads_is_told_what_is_on_the_disk(postgres_url):
     small_task(postgres_url)
     with engine(postgres_url) as served, psycopg.connect(postgres_url) as other:

@@ -39,14 +39,14 @@ def damage_lines(damage: Sequence[Damage]) -> list[str]:
     return [*lines, f"{listed} {'is' if one else 'are'} damaged"]
 
 
-def repair(repository: Repository, damage: Sequence[Damage]) -> list[str]:
-    """Remove what is damaged, as ``check`` found it; returns what was done, and in the last line what it cost."""
+def repair(repository: Repository, damage: Sequence[Damage]) -> str:
+    """Remove what is damaged, as ``check`` found it; returns what it cost."""
     names, listed = _task_names(repository), _places(repository)
     before = {item.place for item in damage if _is_record(item.place)} | (listed or set())
-    done = [str(item) for item in repository.remove_damaged() if item not in damage]
+    repository.remove_damaged()
     after = _places(repository)
     if after is None:
-        return [*done, "what is left cannot be read"]
+        return "what is left cannot be read"
     gone, counters = before - after, sorted({item.place for item in damage if _is_counter(item.place)})
     lost = [_called(number, names.get(number)) for number in _numbers(gone, "tasks")]
     lost += [counted(n, one) for table, one in ONE.items() if table != "tasks" and (n := len(_numbers(gone, table)))]
@@ -55,7 +55,7 @@ def repair(repository: Repository, damage: Sequence[Damage]) -> list[str]:
         parts.append(f"repaired{': ' if counters else ''}{', '.join(counters)}")
     n_before, n_after = len(_numbers(before | after, "tasks")), len(_numbers(after, "tasks"))
     of_all = f"{n_after} of {counted(n_before, 'task')}" if listed is not None else counted(n_after, "task")
-    return [*done, f"{'; '.join(parts)}; {of_all} {'remains' if n_after == n_before == 1 else 'remain'}"]
+    return f"{'; '.join(parts)}; {of_all} {'remains' if n_after == n_before == 1 else 'remain'}"
 
 
 def _first_of(place: str, problems: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ import click
 from pastmaster.cli import options, printing
 from pastmaster.cli.damage import damage_lines, repair
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
-from pastmaster.cli.repo_keep import cluster, keep
+from pastmaster.cli.repo_keep import keep
 from pastmaster.cli.tasks import NamedTasks, renamed, task_options
 from pastmaster.errors import PastmasterError, RepositoryError
 from pastmaster.tables import counted, cut
@@ -203,7 +203,6 @@ def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool
 
 
 repo.add_command(keep)
-repo.add_command(cluster)
 
 
 @repo.command()
@@ -224,20 +223,20 @@ def check(place: str, removing: bool, values: bool, seed: int, as_json: bool) ->
         raise click.UsageError("--remove removes no wrong values: use --values alone, then restore a backup")
     with options.opened(place) as repository:
         found = left = repository.check(values=True, rng=seed) if values else repository.check()
-        done = []
+        if as_json:
+            printing.print_json([item._asdict() for item in found])
+        elif found:
+            printing.say(*damage_lines(found))
+        else:
+            printing.say(f"all is well: {counted(len(repository), 'task')}")
+        if values:
+            again = f"{found.valued:,} of {counted(found.values, 'value')} computed again"
+            printing.say(again, *map(str, found.skipped), err=as_json)
         if found and removing:
             done = repair(repository, found)
             left = repository.check()
-        tasks = len(repository) if not found else 0
-    if as_json:
-        printing.print_json([item._asdict() for item in found])
-    elif found:
-        printing.say(*damage_lines(found), *done)
-    else:
-        printing.say(f"all is well: {counted(tasks, 'task')}")
-    if values:
-        again = f"{found.valued:,} of {counted(found.values, 'value')} computed again"
-        printing.say(again, *map(str, found.skipped), err=as_json)
+            if not as_json:
+                printing.say(done)
     if left and removing:
         printing.say(*damage_lines(left), "this could not be repaired: restore a backup", err=True)
     if left:

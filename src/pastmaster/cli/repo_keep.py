@@ -83,11 +83,6 @@ def keep(place: str, every: bool, as_json: bool, picture: Path | None, **asked: 
         raise SystemExit(130)
 
 
-cluster = click.Command(
-    "cluster", params=keep.params, callback=keep.callback, hidden=True, help=f"The former name of keep.\n\n{keep.help}"
-)
-
-
 def _answer(repository: Repository, asked: dict[str, Any]) -> Clustering:
     """The answer to what was asked; the paper's questions have settings of the search."""
     from pastmaster.values.bounds import checked_bounds

@@ -67,7 +67,7 @@ class OverAll(NamedTuple):
         What ``lower_bound`` is: of a mean loss (``k`` was asked), of price and mean loss, or a number of policies
         (``max_loss``).
     largest_loss : float
-        The largest that was seen; nan by an earlier version.
+        The largest that was seen.
     n_above, share_above : int and float, or None and nan
         Where ``max_loss`` was asked: how many of the tasks that were looked at lose more, and how large a part of all
         tasks that can be.

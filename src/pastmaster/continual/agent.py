@@ -31,7 +31,7 @@ from pastmaster.repository.clusterings import checked_options
 from pastmaster.repository.names import distinct_names
 from pastmaster.repository.pins import KEEP, PINS, pinned_columns
 from pastmaster.repository.streams import Sources
-from pastmaster.reuse import RECOMMENDED, QLearning, transfer
+from pastmaster.reuse import transfer
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.trial import NAMED
 from pastmaster.tables import shown
@@ -40,12 +40,6 @@ from pastmaster.values import Bounds, return_bounds, task_bounds
 from pastmaster.values.bounds import checked_bounds
 from pastmaster.values.given import not_a_task, several_tasks
 
-DEFAULTS = "measured"  # of selector, learner and price: noted when a stream is begun
-FORMER_DEFAULTS: dict[str | None, dict[str, Any]] = {
-    "recommended": {"selector": RECOMMENDED["selector"]},
-    None: {"selector": "exp3-transfer", "learner": QLearning()},
-}
-"""The selector and the learner of streams that earlier versions began, by what they noted."""
 BOUNDS_REMEDY = "pass bounds=(lower, upper) (--bounds), or tell the rewards of a step: GymTask(..., reward_range=)"
 OWN_OPTIONS = {"task", "sources", "experience", "episodes", "rng", "bounds", "trials", "gamma", "horizon", "progress"}
 
@@ -144,8 +138,9 @@ class ContinualTransfer:
         generator, self.seed = seeded(caller, rng)
         self._entropy = [int(word) for word in generator.integers(2**63, size=2)]
         self._given_rng = rng is not None
-        self._defaults: dict[str, Any] = {}
-        self._measures = False  # whether the price of a policy is measured, and new policies are sources at once
+        informed = takes_experience(self.options.get("selector"))
+        # whether the price of a policy is measured, and new policies are sources at once
+        self._measures = informed and not self.clustering
 
     def run(self, stream: Task | Iterable[Task]) -> ContinualRun:
         """Meet the tasks of a stream, all of one family; returns the run, with the tasks of earlier calls.
@@ -184,14 +179,10 @@ class ContinualTransfer:
     def _stored(self) -> Stream:
         """The stream, found or begun; without an ``rng`` it continues with the entropy it was begun with."""
         drawn = {"entropy": self._entropy}
-        fresh = drawn | {"seed": self.seed, "defaults": DEFAULTS}
+        fresh = drawn | {"seed": self.seed}
         stored = self.repository.stream(self.name, self._settings() | (drawn if self._given_rng else {}), fresh)
         if not self._given_rng:
             self._entropy, self.seed = stored.settings["entropy"], stored.settings.get("seed")
-        noted = stored.settings.get("defaults")
-        self._defaults = FORMER_DEFAULTS.get(noted, {})
-        known = takes_experience((self._defaults | self.options).get("selector"))
-        self._measures = noted == DEFAULTS and known and not self.clustering
         return stored
 
     def _meet(self, stored: Stream, position: int, task: Task) -> None:
@@ -210,7 +201,7 @@ class ContinualTransfer:
 
     def _reuse(self, sources: list[int]) -> dict[str, Any]:
         """How ``transfer`` chooses among the policies of these ids: where it can, by what they were worth before."""
-        options = self._defaults | self.options
+        options = self.options
         if not takes_experience(options.get("selector")):
             return options
         if sources:

@@ -76,7 +76,7 @@ class TaskDone:
 class Reclustered:
     """The repository was clustered after ``position`` tasks of the stream: ``n_clusters`` cells, ``n_tasks`` tasks.
 
-    ``kept`` are the names of the policies that are kept (empty where an earlier version clustered).
+    ``kept`` are the names of the policies that are kept.
     """
 
     position: int
@@ -92,7 +92,7 @@ class Reclustered:
         """From a stored clustering of a stream."""
         _, position = record.stream or (None, 0)
         numbers = {name: record.result[name] for name in ("n_tasks", "n_clusters", "cost", "mean_radius")}
-        return cls(position=position, replayed=replayed, kept=list(record.result.get("kept", ())), **numbers)
+        return cls(position=position, replayed=replayed, kept=list(record.result["kept"]), **numbers)
 
 
 Event = TaskDone | Reclustered

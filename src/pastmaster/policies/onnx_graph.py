@@ -1,37 +1,43 @@
 """What an ONNX file may hold: one graph of the standard's operators on tensors, all of its weights in the file.
 
-Looked at before ``onnxruntime`` sees the file. Refused are what reaches outside of it (weights in other files,
-operators of others), what may run for ever or draw at random, and weights that are not there in full.
+The ``onnx`` package reads the file, and this module decides before ``onnxruntime`` sees it. Refused are what reaches
+outside of the file (weights in other files, operators of others), and what may run for ever or draw at random. The
+allow-list of operators keeps out all that is not known here. What a file with allowed operators takes of time and
+memory is found out in a process with limits: see ``onnx_run``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pastmaster.errors import InvalidInputError
-from pastmaster.policies.onnx_wire import Message, Wire, count, numbers
-from pastmaster.tables import one_line, shown
+from pastmaster.errors import InvalidInputError, MissingPackageError
+from pastmaster.tables import shown
 
 DTYPES = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-    11: "float64", 12: "uint32", 13: "uint64",
-}  # fmt: skip
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+}
 """The types of numbers that are known here, by ONNX's numbers."""
-HELD_AS = {
-    "float_data": ("float32",), "double_data": ("float64",), "int64_data": ("int64",),
-    "int32_data": ("int32", "int16", "int8", "uint16", "uint8", "bool", "float16"), "uint64_data": ("uint32", "uint64"),
-}  # fmt: skip
-MOST_AXES = 16
 EXTERNAL = 1  # a tensor's data_location
 STANDARD = ("", "ai.onnx")
-RANDOM = {
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-}  # fmt: skip
-ENDLESS = {"Loop", "Scan", "SequenceMap"}
+RANDOM = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
+ENDLESS = frozenset({"Loop", "Scan", "SequenceMap"})
 _OPERATORS = """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization BitShift
     BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu CenterCropPad Clip Compress Concat Constant
@@ -57,8 +63,10 @@ class Tensor(NamedTuple):
     shape: tuple[int | None, ...] | None
 
     def __str__(self) -> str:
-        axes = "?" if self.shape is None else ", ".join("n" if size is None else str(size) for size in self.shape)
-        return f"{self.dtype} [{axes}]"
+        if self.shape is None:
+            return f"{self.dtype} [?]"
+        sizes = ["n" if size is None else str(size) for size in self.shape]
+        return f"{self.dtype} [{', '.join(sizes)}]"
 
 
 class Graph(NamedTuple):
@@ -70,67 +78,78 @@ class Graph(NamedTuple):
 
 
 def read_graph(content: bytes, place: str) -> Graph:
-    """What goes in and out of the graph of an ONNX file, all of which was looked at; errors begin with ``place``."""
-    wire = Wire(content, place)
-    model = wire.message("model", 0, len(content))
-    graph = model.get("graph")
-    if graph is None or not graph.get("node") or not graph.get("output"):
-        raise wire.refused("it has no graph with nodes and outputs")
-    if not any(entry.get("domain", "") in STANDARD for entry in model.get("opset_import", ())):
-        raise wire.refused("it names no version of the ONNX standard")
-    for key, what in (
-        ("functions", "functions of its own, must have operators alone: onnx.inliner.inline_local_functions"),
-        ("training_info", "a training graph, must have the policy's alone"),
-        ("configuration", "settings of several devices, must have none"),
-    ):
-        if key in model:
-            raise InvalidInputError(f"{place} has {what}")
-    if any(entry.get("key") == "ort_config" for entry in model.get("metadata_props", ())):
-        raise InvalidInputError(f"{place} has settings for onnxruntime (ort_config), must have none")
-    _check_graph(graph, place)
-    held = {tensor.get("name", "") for tensor in graph.get("initializer", ())}
-    inputs = {name: tensor for name, tensor in _named(graph.get("input", ()), place).items() if name not in held}
-    return Graph(inputs, _named(graph["output"], place), frozenset(_taken(graph)))
+    """What goes in and out of the graph of an ONNX file, all of which is allowed; errors begin with ``place``."""
+    model = _parsed(content, place)
+    if not model.graph.node or not model.graph.output:
+        raise _unreadable(place, "it has no graph with nodes and outputs")
+    _check_model(model, place)
+    _check_graph(model.graph, place)
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in held]
+    taken = frozenset(_taken(model.graph))
+    return Graph(_named(inputs, place), _named(model.graph.output, place), taken)
 
 
-def _taken(graph: Message) -> Iterator[str]:
-    """The names that operators take, also those of graphs within."""
-    for node in graph.get("node", ()):
-        yield from node.get("input", ())
-        for inner in (inner for attribute in node.get("attribute", ()) for inner in _graphs(attribute)):
-            yield from _taken(inner)
+def check_onnx(place: str) -> None:
+    """An error where onnx is not installed."""
+    if find_spec("onnx") is None:
+        raise MissingPackageError(f"{place} needs onnx: pip install onnx onnxruntime")
 
 
-def _graphs(attribute: Message) -> list[Message]:
-    return [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", ())]
+def _parsed(content: bytes, place: str) -> Any:
+    """The file as the messages of the ``onnx`` package."""
+    check_onnx(place)
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        return onnx.ModelProto.FromString(content)
+    except DecodeError as error:
+        raise _unreadable(place, shown(error)) from None
 
 
-def _check_graph(graph: Message, place: str) -> None:
-    """Refuse a graph, and those within it, with anything that is not operators and whole weights."""
-    if "sparse_initializer" in graph:
-        raise InvalidInputError(f"{place} has sparse weights, must have dense ones")
-    for tensor in graph.get("initializer", ()):
-        _check_weights(tensor, place)
-    for node in graph.get("node", ()):
-        _check_operator(node, place)
-        for attribute in node.get("attribute", ()):
-            called = f"{node['op_type']}'s {one_line(attribute.get('name', ''))}"
-            if not {"sparse_tensor", "sparse_tensors", "tp", "type_protos", "ref_attr_name"}.isdisjoint(attribute):
-                raise InvalidInputError(f"{place} has {called}, which is no number, text, tensor or graph, must be one")
-            for tensor in (*([attribute["t"]] if "t" in attribute else []), *attribute.get("tensors", ())):
-                _check_weights(tensor, place)
-            for inner in _graphs(attribute):
-                _check_graph(inner, place)
+def _unreadable(place: str, why: str) -> InvalidInputError:
+    return InvalidInputError(f"{place} is no ONNX file that can be read: {why}, must be one")
 
 
-def _check_operator(node: Message, place: str) -> None:
-    name, domain = node.setdefault("op_type", ""), node.get("domain", "")
-    if domain not in STANDARD:
+def _check_model(model: Any, place: str) -> None:
+    """Refuse what stands beside the graph."""
+    if not any(version.domain in STANDARD for version in model.opset_import):
+        raise _unreadable(place, "it names no version of the ONNX standard")
+    if model.functions:
         raise InvalidInputError(
-            f"{place} has the operator {shown(name)} of {shown(domain)}, must have operators of the ONNX standard alone"
+            f"{place} has functions of its own, must have operators alone: onnx.inliner.inline_local_functions"
         )
-    training = name == "Dropout" and len(node.get("input", ())) > 2
-    if name in RANDOM or training:
+    if model.training_info:
+        raise InvalidInputError(f"{place} has a training graph, must have the policy's alone")
+    if any(entry.key == "ort_config" for entry in model.metadata_props):
+        raise InvalidInputError(f"{place} has settings for onnxruntime (ort_config), must have none")
+
+
+def _check_graph(graph: Any, place: str) -> None:
+    """Refuse a graph, and those within it, with anything that is not operators and weights in this file."""
+    if graph.sparse_initializer:
+        raise InvalidInputError(f"{place} has sparse weights, must have dense ones")
+    _check_weights(graph.initializer, place)
+    for node in graph.node:
+        _check_operator(node, place)
+        for attribute in node.attribute:
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                raise InvalidInputError(f"{place} has sparse weights, must have dense ones")
+            _check_weights([attribute.t, *attribute.tensors], place)
+        for inner in _inner_graphs(node):
+            _check_graph(inner, place)
+
+
+def _check_operator(node: Any, place: str) -> None:
+    name = node.op_type
+    if node.domain not in STANDARD:
+        raise InvalidInputError(
+            f"{place} has the operator {shown(name)} of {shown(node.domain)}, must have operators of the ONNX "
+            "standard alone"
+        )
+    trains = name == "Dropout" and len(node.input) > 2
+    if name in RANDOM or trains:
         raise InvalidInputError(
             f"{place} has the operator {name}, which draws at random, must be the policy that acts alike each time: "
             "export the logits or the mean"
@@ -141,57 +160,52 @@ def _check_operator(node: Message, place: str) -> None:
         raise InvalidInputError(f"{place} has the operator {shown(name)}, must be one on numbers that is known here")
 
 
-def _check_weights(tensor: Message, place: str) -> None:
-    """Refuse a tensor whose numbers are not all in the file, whatever it says of their shape."""
-    called = f"{place}: its weights {shown(tensor.get('name', ''))}"
-    if tensor.get("data_location", 0) == EXTERNAL or "external_data" in tensor:
-        told = {entry.get("key"): entry.get("value", "") for entry in tensor.get("external_data", ())}
+def _check_weights(tensors: Iterable[Any], place: str) -> None:
+    """Refuse weights that are in other files."""
+    for tensor in tensors:
+        if tensor.data_location != EXTERNAL and not tensor.external_data:
+            continue
+        told = {entry.key: entry.value for entry in tensor.external_data}
         raise InvalidInputError(
-            f"{called} are in another file ({shown(told.get('location', ''))}), must all be in this one: "
-            "torch.onnx.export(..., external_data=False), or onnx.save(onnx.load(path), path)"
-        )
-    dtype = DTYPES.get(tensor.get("data_type", 0))
-    held = [key for key in (*HELD_AS, "raw_data", "string_data", "segment") if len(tensor.get(key, b""))]
-    if dtype is None or not {"string_data", "segment"}.isdisjoint(held) or len(held) > 1:
-        raise InvalidInputError(
-            f"{called} have type {tensor.get('data_type', 0)} in {' and '.join(held) or 'nothing'}, must be numbers"
-        )
-    dims = numbers(tensor.get("dims", b"")[: 10 * MOST_AXES])
-    key = held[0] if held else "raw_data"
-    there = _numbers_there(key, tensor.get(key, b""), np.dtype(dtype).itemsize)
-    wanted = -1 if min(dims, default=0) < 0 or len(dims) > MOST_AXES else math.prod(dims)
-    if there != wanted or dtype not in HELD_AS.get(key, (dtype,)):
-        raise InvalidInputError(
-            f"{called} have shape {shown(dims)} and type {dtype}, must be as many numbers as the file has: {there:g}"
+            f"{place}: its weights {shown(tensor.name)} are in another file ({shown(told.get('location', ''))}), must "
+            "all be in this one: torch.onnx.export(..., external_data=False), or onnx.save(onnx.load(path), path)"
         )
 
 
-def _numbers_there(key: str, held: bytes, itemsize: int) -> float:
-    """How many numbers a tensor's bytes hold."""
-    if key in ("int32_data", "int64_data", "uint64_data"):
-        return count(held)
-    width = {"raw_data": itemsize, "float_data": 4, "double_data": 8}[key]
-    return len(held) / width
+def _inner_graphs(node: Any) -> Iterator[Any]:
+    """The graphs within an operator, such as the branches of If."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
-def _named(values: list[Message], place: str) -> dict[str, Tensor]:
+def _taken(graph: Any) -> Iterator[str]:
+    """The names that operators take, also those of graphs within."""
+    for node in graph.node:
+        yield from node.input
+        for inner in _inner_graphs(node):
+            yield from _taken(inner)
+
+
+def _named(values: Iterable[Any], place: str) -> dict[str, Tensor]:
     """The types and shapes of what goes in or out."""
-    found = {}
+    found: dict[str, Tensor] = {}
     for value in values:
-        name, kind = value.get("name", ""), value.get("type", {}).get("tensor_type")
-        dtype = None if kind is None else DTYPES.get(kind.get("elem_type", 0))
-        if dtype is None or not name or name in found:
+        kind = value.type.tensor_type
+        dtype = DTYPES.get(kind.elem_type)
+        if dtype is None or not value.name or value.name in found:
             raise InvalidInputError(
-                f"{place}: {shown(name)} is no tensor of numbers with a name of its own, must be: all that goes in and "
-                "out of the graph must"
+                f"{place}: {shown(value.name)} is no tensor of numbers with a name of its own, must be: all that goes "
+                "in and out of the graph must"
             )
-        found[name] = Tensor(np.dtype(dtype), _shape(kind))
+        found[value.name] = Tensor(np.dtype(dtype), _shape(kind))
     return found
 
 
-def _shape(kind: Message) -> tuple[int | None, ...] | None:
-    """The sizes of axes; None for one that is free, or all of them None where none are told."""
-    if "shape" not in kind:
+def _shape(kind: Any) -> tuple[int | None, ...] | None:
+    """The sizes of axes, None for one that is free; None alone where the file tells no shape."""
+    if not kind.HasField("shape"):
         return None
-    sizes = [dim.get("dim_value", 0) for dim in kind["shape"].get("dim", ())]
+    sizes = [dim.dim_value for dim in kind.shape.dim]
     return tuple(size if size > 0 else None for size in sizes)

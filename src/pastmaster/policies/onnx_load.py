@@ -12,6 +12,7 @@ from pastmaster.files import checked_file, read_whole
 from pastmaster.policies.normalisation import Normalise, given_normalisation
 from pastmaster.policies.onnx_graph import Graph, read_graph
 from pastmaster.policies.onnx_policy import KIND, LARGEST_FILE, OnnxPolicy, listed_tensors, normalised_length
+from pastmaster.policies.onnx_run import try_reading
 from pastmaster.policies.onnx_spaces import LAYOUTS, WHOLE, Part, actions_of, parts_of
 from pastmaster.policies.policy import spaces_of
 from pastmaster.tables import shown
@@ -29,9 +30,9 @@ def load_onnx(
 ) -> OnnxPolicy:
     """The policy of an ONNX file, as any framework exports it; nothing in the file reaches outside of it.
 
-    The file is read as data and looked at before ``onnxruntime`` runs it. Refused by name are operators that are not
-    of the ONNX standard, weights in other files, operators that draw at random or may never end, and weights that are
-    not there in full. Then it acts once on an observation of zeros, in a process of its own: one that takes more than
+    The file is read by the ``onnx`` package and looked at before ``onnxruntime`` runs it. Refused by name are operators
+    that are not of the ONNX standard, weights in other files, and operators that draw at random or may never end. Then
+    it acts once on an observation of zeros. Both are first done in a process of its own: a file that takes more than
     1 GiB or 60 s for it is refused.
 
     Parameters
@@ -78,6 +79,7 @@ def load_onnx(
     place = f"load_onnx: {found.name}"
     observing, acting = spaces_of(task, "load_onnx: task")
     content = read_whole(found, LARGEST_FILE, place)
+    try_reading(content, place)
     graph, parts = read_graph(content, place), parts_of(observing, "load_onnx: the observation space of task")
     states = _texts("load_onnx", "state", {} if state is None else state)
     settings = {

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import InvalidInputError, MissingPackageError
 from pastmaster.policies import onnx_trial
-from pastmaster.policies.onnx_graph import Tensor
+from pastmaster.policies.onnx_graph import Tensor, check_onnx
 from pastmaster.policies.onnx_trial import MOST_MEMORY, limited_runtime, opened
 from pastmaster.tables import one_line, shown
 
@@ -46,12 +46,22 @@ class Session:
             return found
 
 
+def try_reading(content: bytes, place: str) -> None:
+    """Refuse a file that takes too much to read, found out in a process of its own.
+
+    What else is wrong with it is left to ``read_graph``, which says it in words.
+    """
+    check_runtime(place)
+    found = _first_run({"outputs": [], "inputs": {}}, content, place)
+    if found.get("memory"):
+        raise InvalidInputError(f"{place} takes more than {MOST_MEMORY:,} bytes to read, must take less")
+
+
 def tried_out(content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tensor], place: str) -> list[Tried]:
     """What a graph gives for zeros, run in a process of its own that is ended where it takes too much."""
     check_runtime(place)
     zeros = {name: [str(tensor.dtype), tensor.shape] for name, tensor in inputs.items()}
-    asked = {"outputs": list(outputs), "inputs": zeros, "seconds": math.ceil(LONGEST)}
-    found = _answer(json.dumps(asked).encode() + b"\n" + content, place)
+    found = _first_run({"outputs": list(outputs), "inputs": zeros}, content, place)
     if found.get("memory"):
         raise InvalidInputError(
             f"{place} takes more than {MOST_MEMORY:,} bytes for an observation of zeros, must take less"
@@ -59,6 +69,12 @@ def tried_out(content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tenso
     if "error" in found:
         raise _cannot_run(found["error"], place)
     return [Tried(Tensor(np.dtype(dtype), tuple(shape)), nan) for dtype, shape, nan in found["outputs"]]
+
+
+def _first_run(asked: dict[str, Any], content: bytes, place: str) -> dict[str, Any]:
+    """What the program answers to what is asked of a file."""
+    question = json.dumps(asked | {"seconds": math.ceil(LONGEST)})
+    return _answer(question.encode() + b"\n" + content, place)
 
 
 def _answer(question: bytes, place: str) -> dict[str, Any]:
@@ -71,7 +87,7 @@ def _answer(question: bytes, place: str) -> dict[str, Any]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise InvalidInputError(
-            f"{place} takes more than {LONGEST:g} s for an observation of zeros, must take less"
+            f"{place} takes more than {LONGEST:g} s to be read and run once, must take less"
         ) from None
     except OSError as error:
         raise InvalidInputError(
@@ -87,11 +103,12 @@ def _answer(question: bytes, place: str) -> dict[str, Any]:
 
 
 def check_runtime(place: str) -> None:
-    """An error where onnxruntime is not installed."""
+    """An error where onnx or onnxruntime is not installed."""
+    check_onnx(place)
     try:
         limited_runtime()
     except ImportError:
-        raise InvalidInputError(f"{place} needs onnxruntime: pip install onnxruntime") from None
+        raise MissingPackageError(f"{place} needs onnxruntime: pip install onnx onnxruntime") from None
 
 
 @contextmanager

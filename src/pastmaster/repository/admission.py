@@ -83,10 +83,9 @@ def current(connection: sa.Connection) -> Admission | None:
 
 
 def settle(connection: sa.Connection, max_loss: float | None) -> None:
-    """Put a rule in force, under a new salt; it is written twice, so that one damaged record does not lose it."""
-    salt = secrets.token_hex(16)
-    for _ in range(2):
-        rows.insert(connection, "admissions", {"max_loss": max_loss, "settings": {"salt": salt}}, {})
+    """Put a rule in force, under a new salt."""
+    row = {"max_loss": max_loss, "settings": {"salt": secrets.token_hex(16)}}
+    rows.insert(connection, "admissions", row, {})
 
 
 def checked_max_loss(caller: str, max_loss: Any) -> float | None:

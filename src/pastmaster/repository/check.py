@@ -8,8 +8,7 @@ missing record that others refer to is named, and SQLite's own check of the file
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,18 +16,17 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
-from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.arrays import Packed, unpack
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
-from pastmaster.repository.forms import LARGEST_ID, NONSENSE
 from pastmaster.repository.schema import RECORDS, arrays, sequences
 from pastmaster.repository.worth import vector
+from pastmaster.tables import shown
 from pastmaster.texts import printable
 
-UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, *NONSENSE)
+UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, *rows.NONSENSE)
 MOST_IDS = 10**6  # that are tried one by one, where a table cannot be walked
 LOOKUPS = {  # the columns of each index by which the records of a table are found
     name: sorted(
@@ -107,7 +105,7 @@ class Examiner:
     def highest(self, table: str) -> int:
         """The highest id of a table that anything knows of, whether its record is there or not."""
         known = (*self.named[table], *self.mentioned[table])
-        return max([0, *(number for number in known if is_whole(number) and number < LARGEST_ID)])
+        return max((number for number in known if number < rows.LARGEST_ID), default=0)
 
     def numbers(self, table: str) -> list[int]:
         """The ids of a table; where it cannot be walked, all that were ever given out."""
@@ -243,18 +241,18 @@ class Examiner:
         query = sa.select(sequences.c.name, sequences.c.last)
         found = self._ask("sequences", lambda: self.connection.execute(query).all()) or ()
         last = {row.name: row.last for row in found}
-        self.counted = {name: number for name, number in last.items() if is_whole(number) and 0 <= number < LARGEST_ID}
         for table in RECORDS:
-            given, copy = last.get(table), rows.counter_copy(table)
-            highest = max(self.highest(table), self.counted.get(copy, 0))
-            if self.counted.get(table, -1) < highest or (copy in last and copy not in self.counted):
-                self.damage.append(Damage(f"sequences {table}", f"is {given}, must be {highest} or more"))
+            given, highest = last.get(table), self.highest(table)
+            if isinstance(given, int) and highest <= given < rows.LARGEST_ID:
+                self.counted[table] = given
+            else:
+                self.damage.append(Damage(f"sequences {table}", f"is {shown(given)}, must be {highest} or more"))
 
     def admissions(self) -> None:
-        """Every rule is there twice."""
-        found = self.rows["admissions"]
-        for number in alone(found):
-            self.damage.append(Damage("admissions", f"the copy of {number} is missing"))
+        """The last rule is there: none is ever removed."""
+        last = self.counted.get("admissions", 0)
+        if last and last not in self.named["admissions"]:
+            self.damage.append(Damage(f"admissions {last}", "is missing"))
 
     def values(self) -> None:
         """Every policy has a value in every task, and a task's value is its policy of record's.
@@ -303,12 +301,6 @@ class Examiner:
             reason = str(getattr(error, "orig", error)).strip().splitlines()
             self.damage.append(Damage(place, f"cannot be read: {reason[0] if reason else type(error).__name__}"))
         return default
-
-
-def alone(admissions: Mapping[int, rows.Row]) -> list[int]:
-    """The rules that have no copy: those of one salt are one rule."""
-    salts = Counter(row["settings"]["salt"] for row in admissions.values())
-    return [number for number, row in admissions.items() if salts[row["settings"]["salt"]] == 1]
 
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:

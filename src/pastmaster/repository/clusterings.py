@@ -22,7 +22,6 @@ from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
 from pastmaster.repository.asked import TRIES, Values, changed_all_the_time
 from pastmaster.repository.auditing import audit
-from pastmaster.repository.forms import LARGEST_ID
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.names import distinct_names, task_records
 from pastmaster.repository.pins import KEEP, asks_keep, checked_pins, pinned_columns
@@ -34,7 +33,7 @@ from pastmaster.tables import one_line, shown
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
 UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
 FIELDS = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted")
-COLUMNS = ("must_keep", "never_keep")  # what was told of columns: earlier versions knew of none
+COLUMNS = ("must_keep", "never_keep")
 VECTORS = ("labels", "representatives", "radii")
 ARRAYS = ("task_ids", "policy_ids", *VECTORS)
 OWN = "its own, forgotten"  # the column of what forgotten policies were worth
@@ -52,7 +51,7 @@ class ClusteringRecord:
         Its id, and, where a lifelong agent asked for it, the agent's stream and how many of its tasks were met.
     settings, result : mapping
         What was asked (the arguments of ``Repository.keep`` or ``Repository.cluster``), and found: n_tasks, n_clusters,
-        cost, mean_radius; not by earlier versions: mean_loss, largest_loss, kept (the names of the kept policies) ...
+        cost, mean_radius, mean_loss, largest_loss, kept (the names of the kept policies) ...
     """
 
     id: int
@@ -68,14 +67,13 @@ class ClusteringRecord:
 
     @property
     def seed(self) -> int | None:
-        """The seed of its search, None where a generator was given, or by an earlier version."""
+        """The seed of its search, None where a generator was given."""
         seed: int | None = self.settings.get("seed")
         return seed
 
     def __repr__(self) -> str:
-        kept, tasks, lost = self.result["n_clusters"], self.result["n_tasks"], self.result.get("mean_loss")
-        end = f"cost {self.result['cost']:.4g}" if lost is None else f"mean loss {lost:.4g}"
-        return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, {end})")
+        kept, tasks, lost = (self.result[name] for name in ("n_clusters", "n_tasks", "mean_loss"))
+        return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, mean loss {lost:.4g})")
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
         """Its arrays, checked to fit together."""
@@ -86,16 +84,9 @@ class ClusteringRecord:
         shapes = [found[name].shape for name in ARRAYS]
         n_tasks, n_clusters = self.result["n_tasks"], self.result["n_clusters"]
         n_policies = found["policy_ids"].size if self.result["directed"] else n_tasks
-        bounds = dict(zip(ARRAYS, (LARGEST_ID, LARGEST_ID, n_clusters, n_policies), strict=False))  # radii have none
-        fit = shapes == [(n,) for n in (n_tasks, n_policies, n_tasks, n_clusters, n_clusters)] and all(
-            found[name].dtype.kind in "iu" and ((found[name] >= 0) & (found[name] < most)).all()
-            for name, most in bounds.items()
-        )
-        weights, told = found.get("weights"), (j for name in COLUMNS for j in self.result.get(name, ()))
-        fit = fit and found["radii"].dtype.kind == "f" and all(j < n_policies for j in told)
-        if weights is not None:
-            fit = fit and weights.shape == (n_tasks,) and weights.dtype == np.float64
-            fit = fit and bool((weights >= 0).all()) and bool(np.isfinite(weights.sum())) and bool(weights.any())
+        fit = shapes == [(n,) for n in (n_tasks, n_policies, n_tasks, n_clusters, n_clusters)]
+        for name, most in (("labels", n_clusters), ("representatives", n_policies)):
+            fit = fit and bool(((found[name] >= 0) & (found[name] < most)).all())
         if not fit:
             raise DamagedError(f"clusterings {self.id}: its arrays do not fit together")
         return found
@@ -129,10 +120,10 @@ class ClusteringRecord:
         fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
         if fields["possible_c"] is not None:
             fields["possible_c"] = tuple(fields["possible_c"])
-        fields |= {name: tuple(result.get(name, ())) for name in COLUMNS}
+        fields |= {name: tuple(result[name]) for name in COLUMNS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
         fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
-        fields["over_all"] = None if (told := result.get("over_all")) is None else OverAll.of(told)
+        fields["over_all"] = None if (told := result["over_all"]) is None else OverAll.of(told)
         return values.named(Clustering(**fields, distance=distance, seed=self.seed))
 
 

@@ -20,12 +20,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from pastmaster import formerly
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
 from pastmaster.files import unfinished
 from pastmaster.repository import location, schema
 from pastmaster.repository.postgres import WRITERS, Server, is_away
-from pastmaster.repository.sqlite import ChangedError, File
+from pastmaster.repository.sqlite import File
 from pastmaster.shield import Shield
 
 Result = TypeVar("Result")
@@ -45,12 +44,9 @@ class Database:
         self._turns, self._process = _turns(), os.getpid()
         try:
             if isinstance(self.backend, File):
-                self._calmly(self.backend.check_schema)
-            self.revision = self._calmly(current_revision)
-            if self.revision != schema.REVISION and not self._readable():
-                self._calmly(lambda connection: upgrade(connection, self.place, create), WRITERS)
-                self.revision = schema.REVISION
-            self._former = self._calmly(version_table) == formerly.VERSION_TABLE
+                self._once(None, self.backend.check_schema)
+            if self._once(None, current_revision) != schema.REVISION:
+                self._once(WRITERS, lambda connection: self._upgrade(connection, create))
             if isinstance(self.backend, File):
                 self.backend.keep_log(False)
         except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
@@ -61,9 +57,11 @@ class Database:
             self.close()
             raise type(error)(f"Repository: {error}") from error.__cause__
 
-    def _readable(self) -> bool:
-        """Whether this is an earlier schema in a file that cannot be written to, and that can be read as it is."""
-        return isinstance(self.backend, File) and self.revision in schema.READABLE and self.backend.reads_only
+    def _upgrade(self, connection: sa.Connection, create: bool) -> None:
+        is_new = current_revision(connection) is None
+        upgrade(connection, self.place, create)
+        if is_new and isinstance(self.backend, File):
+            self.backend.stamp(connection)
 
     @property
     def is_sqlite(self) -> bool:
@@ -79,11 +77,7 @@ class Database:
         Writers with another ``turn`` do not wait for each other on a server; such work locks the rows that it changes.
         What they have written others may see before it is on the disk, unless they read what is ``settled``.
         """
-        if not self._former:
-            return self._persistently(turn, work)
-        done = self._persistently(turn, lambda connection: work(_renamed(connection)))
-        self._former = False
-        return done
+        return self._persistently(turn, work)
 
     def close(self) -> None:
         """Close the connections."""
@@ -126,28 +120,9 @@ class Database:
             except sa.exc.DBAPIError as error:
                 if self.is_sqlite or not is_away(error) or time.monotonic() > (deadline or _soon()):
                     raise self.translated(error) from None
-            except ChangedError:
-                self._look_again(deadline or _soon())
             deadline = deadline or _soon()
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
-
-    def _calmly(self, work: Work[Result], turn: int | None = None) -> Result:
-        """Run ``work``, and again while the file is written to meanwhile; a server that is away is not waited for."""
-        deadline = _soon()
-        while True:
-            try:
-                return self._once(turn, work)
-            except ChangedError:
-                self._look_again(deadline)
-            time.sleep(0.05)
-
-    def _look_again(self, deadline: float) -> None:
-        """A file was written to while it was read as if nobody could."""
-        if time.monotonic() > deadline:
-            raise RepositoryError(f"{self.place} is written to all the time, it cannot be read here") from None
-        if isinstance(self.backend, File):
-            self.backend.look_again()
 
     def _committed(self, receipt: str, turn: int) -> bool:
         """Whether a transaction whose acknowledgement was lost was committed."""
@@ -182,13 +157,10 @@ class Database:
                         result: Result = shield.run(self._work, connection, work, writes, sent)
                         backend.commit(connection, writes, shield, settled)
                         return result
-                    except BaseException as error:
-                        changed = isinstance(error, Exception) and backend.has_misled(connection, error)
+                    except BaseException:
                         backend.abandon(connection)
                         if handle is not None:
                             handle.close()  # Ctrl-C may have struck where SQLAlchemy was about to
-                        if changed:  # what was read is of two states
-                            raise ChangedError from None
                         raise
                     finally:
                         connection.close()
@@ -201,8 +173,6 @@ class Database:
         self, connection: sa.Connection, work: Work[Result], writes: bool, sent: list[tuple[str, Result]] | None
     ) -> Result:
         result = work(connection)
-        if writes and isinstance(self.backend, File):
-            self.backend.stamp(connection)
         if writes and sent is not None and isinstance(self.backend, Server):
             sent.append((self.backend.leave_receipt(connection), result))
         return result
@@ -248,27 +218,11 @@ def _soon() -> float:
 
 def current_revision(connection: sa.Connection) -> str | None:
     """The schema a database has, None if it has none."""
-    table = version_table(connection)
-    if not sa.inspect(connection).has_table(table):
+    if not sa.inspect(connection).has_table(schema.VERSION_TABLE):
         return None
-    found: str | None = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalar()
+    query = sa.text(f"SELECT version_num FROM {schema.VERSION_TABLE}")
+    found: str | None = connection.execute(query).scalar()
     return found
-
-
-def _renamed(connection: sa.Connection) -> sa.Connection:
-    """The connection of a writer; a database of the former name takes the new one, so that the former refuses it.
-
-    It would take environments stored under their new ids for damage.
-    """
-    if version_table(connection) == formerly.VERSION_TABLE:
-        connection.execute(sa.text(f"ALTER TABLE {formerly.VERSION_TABLE} RENAME TO {schema.VERSION_TABLE}"))
-    return connection
-
-
-def version_table(connection: sa.Connection) -> str:
-    """The table that holds a database's revision, or will."""
-    former = sa.inspect(connection).has_table(formerly.VERSION_TABLE)
-    return formerly.VERSION_TABLE if former else schema.VERSION_TABLE
 
 
 def upgrade(connection: sa.Connection, place: str, create: bool) -> None:
@@ -278,7 +232,7 @@ def upgrade(connection: sa.Connection, place: str, create: bool) -> None:
         raise RepositoryError(f"{place} is not a repository: it holds the tables of something else")
     if revision is None and not create:
         raise RepositoryError(f"{place} holds no repository: `pastmaster repo init` makes one")
-    migrate(connection, place, MIGRATIONS, version_table(connection), revision, schema.REVISION)
+    migrate(connection, place, MIGRATIONS, schema.VERSION_TABLE, revision, schema.REVISION)
 
 
 def migrate(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError
 from pastmaster.repository import rows
-from pastmaster.repository.check import Examiner, alone, examined
-from pastmaster.repository.forms import LARGEST_ID
+from pastmaster.repository.check import Examiner, examined
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.schema import RECORDS, arrays, clusterings, runs, sequences, tasks
 from pastmaster.repository.worth import vector
@@ -74,6 +72,11 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         if len(place := item.place.split()) == 2 and place[1].removeprefix("-").isdecimal()
     ]
     named = {table: sorted({int(number) for owner, number in places if owner == table}) for table in RECORDS}
+    if named["admissions"]:
+        raise DamagedError(
+            f"Repository.remove_damaged: admissions {named['admissions'][0]}, which holds max_loss, is damaged, "
+            "nothing was changed: restore a backup"
+        )
     lost = [number for number in named["streams"] if number not in found.rows["streams"]]
     for table in (runs, clusterings):
         here = table.c.stream_id.in_(lost)
@@ -83,12 +86,6 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "streams", number)
     for number in named["streams"]:
         _end_stream(connection, number)
-    for number in named["admissions"]:
-        rows.remove(connection, "admissions", number)
-    kept = {row["id"]: row for row in _readable_admissions(connection)}
-    for number in alone(kept):
-        same = {key: kept[number][key] for key in ("max_loss", "settings")}
-        rows.insert(connection, "admissions", same, {})
     lost = named["policies"]
     using = sa.or_(tasks.c.own_policy.in_(lost), tasks.c.policy_of_record.in_(lost))
     without = {*connection.execute(sa.select(tasks.c.id).where(using)).scalars()} - {*named["tasks"]}
@@ -101,13 +98,6 @@ def _forget_found(connection: sa.Connection, contents: Contents, found: Examiner
         rows.remove(connection, "policies", number)
     if gone:
         drop_unused(connection, contents, *rows.numbers(connection, "policies"))
-
-
-def _readable_admissions(connection: sa.Connection) -> list[rows.Row]:
-    """The rules that are left, those that are found damaged later not among them."""
-    with suppress(DamagedError):
-        return rows.fetch(connection, "admissions")
-    return []
 
 
 def _served_by_another(connection: sa.Connection, number: int, lost: Sequence[int]) -> bool:
@@ -154,11 +144,10 @@ def _forget_orphans(connection: sa.Connection) -> None:
 
 
 def _count_on(connection: sa.Connection, found: Examiner) -> None:
-    """Give out no id again: where a counter and its copy are lost, some are left out, for records removed before."""
+    """Give out no id again: where a counter is lost, some are left out, for records that were removed before."""
     connection.execute(sa.delete(sequences))
     for table in RECORDS:
-        names, highest = (table, rows.counter_copy(table)), found.highest(table)
-        known = [found.counted[name] for name in names if found.counted.get(name, -1) >= highest]
-        last = max(known, default=2 * highest + LEFT_OUT)
-        last = min(last, LARGEST_ID - 1)
-        connection.execute(sa.insert(sequences), [{"name": name, "last": last} for name in names])
+        highest = found.highest(table)
+        spare = 0 if table == "admissions" else highest + LEFT_OUT  # a rule is never removed
+        last = found.counted.get(table, min(highest + spare, rows.LARGEST_ID - 1))
+        connection.execute(sa.insert(sequences).values(name=table, last=last))

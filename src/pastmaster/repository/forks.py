@@ -2,8 +2,8 @@
 
 SQLite remembers for the whole process which locks it holds on which file. A forked child inherits that memory but not
 the locks, so it would write without any. So before a fork all transactions on files end, and all connections to files
-are closed; parent and child open their own when they need one. Where a transaction does not end in time, or the fork
-happens inside it, the child refuses to use the files that were in use.
+are closed; parent and child open their own when they need one. A child that is forked in the middle of a transaction
+leaves it to its parent; it must not use the file, for SQLite's memory of its locks is wrong.
 
 Nothing here concerns ``subprocess``, which starts another program, nor the start methods "spawn" and "forkserver".
 """
@@ -18,9 +18,9 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
-from pastmaster.errors import RepositoryError
 from pastmaster.shield import Shield
 
 Identity = tuple[int, ...]
@@ -28,10 +28,18 @@ Identity = tuple[int, ...]
 PATIENCE = 10.0  # seconds that a fork waits for transactions of other threads
 
 
+def identity(path: Path) -> Identity | None:
+    """Device and inode; None where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Releasing(Protocol):
     """What has connections to a file, and can close those that are idle."""
 
-    place: str
     identity: Identity | None  # once it was opened
 
     def release(self) -> None: ...
@@ -43,7 +51,6 @@ class Users:
     def __init__(self) -> None:
         self._users: weakref.WeakSet[Releasing] = weakref.WeakSet()
         self._handles: weakref.WeakSet[object] = weakref.WeakSet()
-        self.lost: set[Identity | None] = set()  # files that were in use when this process was forked
         self._renew()
 
     def _renew(self) -> None:
@@ -73,11 +80,6 @@ class Users:
     def begin(self, user: Releasing) -> int:
         """Note that a transaction begins; returns its number."""
         with self.gate:
-            if user.identity is not None and user.identity in self.lost:
-                raise RepositoryError(
-                    f"{user.place} was in use when this process was forked, so it cannot be used safely here: "
-                    'fork when nothing is running, or start processes by the method "spawn"'
-                )
             number = next(self.numbers)
             self.open[number] = user, threading.get_ident()
             return number
@@ -104,16 +106,11 @@ class Users:
 
         The system takes away all locks that a process has on a file when it closes the file once, in any thread.
         """
-        deadline, here = time.monotonic() + PATIENCE, threading.get_ident()
-        while True:
-            with self.gate:
-                used = {thread for user, thread in list(self.open.values()) if user.identity == identity}
-                if not used - {here} or time.monotonic() > deadline:  # our own does not end while we wait
-                    if not used:
-                        self._release(of=identity)
-                    yield not used
-                    return
-            time.sleep(0.002)
+        with self.gate:
+            used = any(user.identity == identity for user, _ in list(self.open.values()))
+            if not used:
+                self._release(of=identity)
+            yield not used
 
     def after_in_parent(self) -> None:
         """Go on."""
@@ -125,7 +122,6 @@ class Users:
         So are their handles. To close one would undo the parent's work, so they are never closed here: not even the end
         of the interpreter, which lets go of everything, takes away the reference that is counted here.
         """
-        self.lost |= {user.identity for user, _ in self.open.values()}
         for handle in list(self._handles):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
         self._renew()

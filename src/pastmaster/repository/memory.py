@@ -14,7 +14,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.repository import admission, records, rows
 from pastmaster.repository.database import Database, Work
 from pastmaster.repository.records import Stored
-from pastmaster.repository.schema import READABLE, policies as policies_table
+from pastmaster.repository.schema import policies as policies_table
 from pastmaster.repository.stack import Stack
 from pastmaster.repository.worth import Valued, Vector, Worth
 from pastmaster.tables import shown
@@ -111,7 +111,7 @@ class Contents:
 
     def rule(self, connection: sa.Connection) -> admission.Admission | None:
         """The rule by which policies are stored; None: all are."""
-        return None if self.database.revision in READABLE else admission.current(connection)
+        return admission.current(connection)
 
     def value_policies(
         self, ask: Callable[[Work[list[Stored]]], list[Stored]], row: Vector, valued: Valued, numbers: Sequence[int],

@@ -142,10 +142,6 @@ class Server:
         finally:
             self._answered(connection)
 
-    def has_misled(self, connection: sa.Connection, error: BaseException) -> bool:
-        """Never: a snapshot stays what it is."""
-        return False
-
     def abandon(self, connection: sa.Connection) -> None:
         """Give up what was begun, with the connection: the server then undoes it."""
         self._answered(connection)

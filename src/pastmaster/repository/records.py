@@ -14,16 +14,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from pastmaster import formerly
 from pastmaster.arrays import Array, as_array, sealed
 from pastmaster.checks import chosen, mapping
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
+from pastmaster.policies.onnx_graph import check_onnx
 from pastmaster.policies.policy import checked_policy
 from pastmaster.repository.arrays import Packed, pack
-from pastmaster.repository.forms import NONSENSE
-from pastmaster.repository.rows import Row
+from pastmaster.repository.rows import NONSENSE, Row
 from pastmaster.tables import one_line, shown
 from pastmaster.tasks import GymTask, Task
 from pastmaster.tasks.tabular import model_arrays, task_from_arrays
@@ -173,7 +172,7 @@ def packed_task(arrays: Mapping[str, Array]) -> dict[str, Packed]:
 
 
 def _with_next_state(arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The arrays of a stored task; earlier versions stored next_state itself."""
+    """The arrays of a task, of those that are stored, or as ``task_row`` gives them."""
     if MOVES not in arrays:
         return arrays
     moves = arrays[MOVES]
@@ -196,8 +195,7 @@ def family_of(task: Task) -> dict[str, Any]:
 
 def _environment_digest(settings: Mapping[str, Any]) -> str:
     identity = ("kind", "env_id", "kwargs", "gamma", "horizon", *(["wrappers"] if "wrappers" in settings else []))
-    known = {key: settings[key] for key in identity} | {"env_id": formerly.digested(str(settings["env_id"]))}
-    return _digest(known, {})
+    return _digest({key: settings[key] for key in identity}, {})
 
 
 def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
@@ -241,12 +239,10 @@ def _environment_of(row: Row, place: str) -> GymTask:
     env_id = settings["env_id"]
     if not isinstance(env_id, str) or ":" in env_id:
         raise DamagedError(f"{place}: {env_id!r} is no id of an environment")
-    env_id = formerly.current(env_id)
     if env_id not in gym.registry:
         raise RepositoryError(
             f"{place}: {env_id} is not registered here: import the module that registers it first (--import MODULE)"
         )
-    # an older version stored neither range nor limit
     more = {key: settings[key] for key in ("reward_range", "time_limit", "wrappers") if key in settings}
     try:
         return GymTask(env_id, settings["kwargs"], settings["gamma"], settings["horizon"], name=row["name"], **more)
@@ -296,6 +292,8 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
+    if settings.get("kind") == "onnx":
+        check_onnx(place)  # what cannot be read here is not damaged
     try:
         array = arrays["policy"]
         policy: Stored = array

@@ -10,16 +10,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
-from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository.arrays import Packed, pack, unpack
-from pastmaster.repository.forms import LARGEST_ID, misfit, read_settings
 from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequences
 from pastmaster.tables import shown
 
 Row = dict[str, Any]
 ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
 BATCH = 200  # records asked for at once
+LARGEST_ID = 10**12  # a larger one is a bit that flipped
+NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What values that make no sense raise. A lack of memory is no damage: ``MemoryError`` is never among them."""
 
 
 class NoRecordError(RepositoryError):
@@ -76,28 +77,13 @@ def replace_arrays(connection: sa.Connection, table: str, number: int, its_array
 
 
 def _next_id(connection: sa.Connection, table: str, count: int = 1) -> int:
-    """The last of so many ids that were never given out: the counter and its copy count on.
-
-    A repository of an older version has no copy yet, or one that an older version left behind.
-    """
-    here = sequences.c.name.in_((table, counter_copy(table)))
+    """The last of so many ids that were never given out."""
+    here = sequences.c.name == table
     connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + count))
-    last = {row.name: row.last for row in connection.execute(sa.select(sequences).where(here))}
-    number, copy = last.get(table), last.get(counter_copy(table))
-    if not all(is_whole(count) for count in (number, copy) if count is not None):
-        raise DamagedError(f"sequences {table}: is {shown(number)} and {shown(copy)}, must be whole numbers")
-    if number is None or (copy or 0) > number or not 0 < number < LARGEST_ID:
-        raise DamagedError(f"sequences {table}: is {number}, must be {copy or 0} or more, and below {LARGEST_ID:,}")
-    if copy is None:
-        connection.execute(sa.insert(sequences).values(name=counter_copy(table), last=number))
-    elif copy < number:
-        connection.execute(sa.update(sequences).where(here).values(last=number))
-    return int(number)
-
-
-def counter_copy(table: str) -> str:
-    """The name of the copy of a table's counter: with one of them lost, no id is given out twice."""
-    return f"{table} copy"
+    last = connection.execute(sa.select(sequences.c.last).where(here)).scalar()
+    if not isinstance(last, int) or not count <= last < LARGEST_ID:
+        raise DamagedError(f"sequences {table}: is {shown(last)}, must be the last id given out")
+    return last
 
 
 def stored_array(table: str, number: int, name: str, packed: Packed) -> Row:
@@ -133,12 +119,9 @@ def verified(table: str, raw: sa.RowMapping) -> Row:
     try:
         if row_checksum(table, row) != row["checksum"]:
             raise DamagedError(f"{place}: its checksum does not match its columns")
-        settings = read_settings(row["settings"])
-    except (TypeError, ValueError, RecursionError, AttributeError) as error:
+        return row | {"settings": json.loads(row["settings"])}
+    except NONSENSE as error:  # bytes, say, where text must be
         raise DamagedError(f"{place}: its columns cannot be read: {error}") from None
-    if problem := misfit(table, row, settings):
-        raise DamagedError(f"{place}: {problem}")
-    return row | {"settings": settings}
 
 
 def numbers(connection: sa.Connection, table: str) -> list[int]:

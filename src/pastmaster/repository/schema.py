@@ -20,10 +20,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-REVISION = "0002"
+REVISION = "0001"
 """The newest migration: what this version of the library reads and writes."""
-READABLE = ("0001",)
-"""Earlier ones that can be read as they are, where a file cannot be written to: they have no admissions."""
 VERSION_TABLE = "pastmaster_version"
 """Where Alembic keeps the schema's revision: not under the name that every other program uses."""
 

@@ -4,8 +4,7 @@ All that was committed is in the one file: SQLite keeps a rollback journal, whic
 transaction is changing and is deleted when the transaction ends. With a write-ahead log the latest changes are in a
 second file, which is lost when the first is copied or restored alone, and readers need to write a third. But it brings
 a commit to the disk at once, where a journal takes five or six times as long, so a file has one while it is served
-(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened and ``wal`` has looked
-whether the log is complete.
+(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened.
 
 SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C ends it.
 """
@@ -24,14 +23,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
-from pastmaster.repository import location, outside
-from pastmaster.repository.forks import USERS
+from pastmaster.repository import journals, location
+from pastmaster.repository.forks import USERS, identity
 from pastmaster.repository.schema import metadata
-from pastmaster.repository.wal import check_log
 from pastmaster.shield import Shield
 
 State = tuple[int, str]
-MAKE, WRITE = "mode=rwc", "mode=rw"
 
 
 class Handle(sqlite3.Connection):
@@ -40,7 +37,6 @@ class Handle(sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.process = os.getpid()
         self.changes = 0  # rows that it had changed when its transaction began
-        self.seen: outside.Look | None = None  # how the file looked when it was opened, if it cannot be written to
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         super().__init__(*arguments, **options)
         USERS.add_handle(self)
@@ -73,26 +69,27 @@ class File:
         _check_path(url, create)
         self.place = str(url.database)
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
-        self.identity = outside.identity(self.path)
+        self.identity = identity(self.path)
         self._state: State | None = None
         self._logs = False  # whether it is to have a write-ahead log
-        self._mode = WRITE if self.identity else MAKE
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
-                if alone:
-                    outside.check_companions(self.path)
-                    check_log(self.path)
-                    self._mode = outside.reading_mode(self.path) or WRITE
+                if alone:  # else it was looked at when it was opened first
+                    journals.check_companions(self.path)
+                    self._check_rights()
         self.engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=5, max_overflow=-1
         )  # fmt: skip
         USERS.add(self)
 
-    @property
-    def reads_only(self) -> bool:
-        """Whether the file cannot be written to here."""
-        folder = os.access(self.path.parent, os.W_OK)  # a journal is made beside it
-        return self._mode in (outside.READ, outside.READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
+    def _check_rights(self) -> None:
+        """Refuse a file with a log to those who may not write it: they would leave files that lock out its owner."""
+        may_write = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        if not may_write and journals.keeps_log(self.path):
+            raise RepositoryError(
+                f"Repository: {self.place} has a write-ahead log, as a file that is served has, and may only be read "
+                "here, must be writable: ask its owner for a copy made by `pastmaster repo backup`"
+            )
 
     def mode(self) -> int:
         """Who may read and write the file."""
@@ -114,22 +111,8 @@ class File:
 
     def connect(self, shield: Shield) -> sa.Connection:
         """A connection, out of those that are idle or new."""
-        before = self._seen()
-        try:
-            connection: sa.Connection = self._patiently(shield, self.engine.connect)
-            if self.has_changed(connection):  # since this connection was made
-                connection.invalidate()
-                connection.close()
-                connection = self.engine.connect()
-        except (sa.exc.DBAPIError, sqlite3.Error):  # SQLite reads the first page at once, which may be half written
-            if before is not None and outside.changes(self.path, before):
-                raise ChangedError from None
-            raise
+        connection: sa.Connection = self._patiently(shield, self.engine.connect)
         return connection
-
-    def _seen(self) -> outside.Look | None:
-        """How the file looks; None for those who make or may write it: SQLite's locks are enough for them."""
-        return outside.look(self.path) if self.identity is not None and self.reads_only else None
 
     def _patiently(self, shield: Shield, ask: Callable[[], Any]) -> Any:
         """What ``ask`` returns, when no other program's lock is in its way."""
@@ -185,30 +168,6 @@ class File:
         transaction.commit()
         if writes:
             self._check_identity("the last change may be lost")
-        if self.has_changed(connection):
-            raise ChangedError
-
-    def has_changed(self, connection: sa.Connection) -> bool:
-        """Whether a file that is read as if nobody wrote to it may have been written to."""
-        seen = _handle(connection).seen
-        return (
-            self._mode == outside.READ_ALONE
-            and seen is not None
-            and not (seen.is_settled and seen == outside.look(self.path))
-        )
-
-    def has_misled(self, connection: sa.Connection, error: BaseException) -> bool:
-        """Whether an error may be due to a change that the reader could not be protected from."""
-        seen = _handle(connection).seen
-        refused = isinstance(error, (sa.exc.DBAPIError, sqlite3.Error))
-        return self.has_changed(connection) or (refused and seen is not None and outside.changes(self.path, seen))
-
-    def look_again(self) -> None:
-        """Choose anew how the file is read: its owner may have turned its log off or on since it was opened."""
-        if self.identity is not None:
-            with USERS.alone(self.identity) as alone:
-                if alone:
-                    self._mode = outside.reading_mode(self.path) or WRITE
 
     def _check_state(self, connection: sa.Connection, seen: State | None) -> None:
         """Refuse a file that went back from a state seen before: a copy was put into it, under its own name.
@@ -231,9 +190,8 @@ class File:
 
     def _mark(self, connection: sa.Connection) -> State:
         """Count a commit, in the open transaction, under a token that no other has."""
-        handle, token = _handle(connection), secrets.token_hex(8)
-        if not handle.execute("UPDATE pastmaster_commits SET commits = commits + 1, token = ?", [token]).rowcount:
-            handle.execute("INSERT INTO pastmaster_commits VALUES (1, ?)", [token])
+        handle = _handle(connection)
+        handle.execute("UPDATE pastmaster_commits SET commits = commits + 1, token = ?", [secrets.token_hex(8)])
         state = _state(handle)
         assert state is not None
         return state
@@ -249,11 +207,11 @@ class File:
             raise DamagedError(f"{self.place} holds {what} {name!r} that computes, must hold records alone")
 
     def stamp(self, connection: sa.Connection) -> None:
-        """Give a file that has none a number of its own, and a count of its commits, in the open transaction."""
+        """Give a new file a number of its own, and a count of its commits, in the open transaction."""
         handle = _handle(connection)
-        if not handle.execute("PRAGMA user_version").fetchone()[0]:
-            handle.execute(f"PRAGMA user_version={_new_stamp()}")
-        handle.execute("CREATE TABLE IF NOT EXISTS pastmaster_commits (commits INTEGER NOT NULL, token TEXT NOT NULL)")
+        handle.execute(f"PRAGMA user_version={_new_stamp()}")
+        handle.execute("CREATE TABLE pastmaster_commits (commits INTEGER NOT NULL, token TEXT NOT NULL)")
+        handle.execute("INSERT INTO pastmaster_commits VALUES (0, '')")
 
     def abandon(self, connection: sa.Connection) -> None:
         """Give up what was begun, with the connection."""
@@ -262,12 +220,15 @@ class File:
     def _connect(self) -> Handle:
         if self.identity is not None:
             self._check_identity("nothing was changed")
-        seen = self._seen()
+        mode = "rwc" if self.identity is None else "rw"
         handle = sqlite3.connect(
-            f"{self.path.as_uri()}?{self._mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False,
+            f"{self.path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
             factory=Handle,
-        )  # fmt: skip
-        handle.seen = seen
+        )
         try:
             handle.execute("PRAGMA foreign_keys=ON")
             handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
@@ -278,13 +239,12 @@ class File:
             handle.close()
             raise
         if self.identity is None:
-            self.identity = outside.identity(self.path)
-            self._mode = self._mode.replace(MAKE, WRITE)
+            self.identity = identity(self.path)
         return handle
 
     def _check_identity(self, outcome: str) -> None:
         """Refuse a file that is not the one that was opened: what is written to that is lost."""
-        found = outside.identity(self.path)
+        found = identity(self.path)
         if found != self.identity:
             what = "is gone" if found is None else "is another file"
             raise RepositoryError(
@@ -303,15 +263,8 @@ class File:
             finally:
                 self.leave(number)
 
-    def adopt(self) -> None:
-        """Go on with the file that is in the place now: it is ours."""
-        self.release()
-        self.identity, self._state = outside.identity(self.path), None
-
     def keep_log(self, wanted: bool) -> None:
         """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
-        if self._mode in (outside.READ, outside.READ_ALONE):
-            return
         if wanted != self._logs:
             self._logs = wanted
             self.release()
@@ -348,15 +301,12 @@ COMPLAINTS = LOST_TABLES | {
     "disk is full": FULL,
     "No space left": FULL,
     "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
-    "readonly database": "{place} is read-only, nothing was changed: make file and folder writable ({reason})",
+    "readonly database": "{place} is read-only, nothing was changed: make file and folder writable, or read a copy "
+    "made by `pastmaster repo backup` ({reason})",
     "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
     "malformed": "{place} is damaged ({reason}): see what `pastmaster repo check` still finds, or restore a backup",
     "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",
 }
-
-
-class ChangedError(Exception):
-    """The file was written to while it was read as if nobody could."""
 
 
 def _new_stamp() -> int:
@@ -364,11 +314,13 @@ def _new_stamp() -> int:
 
 
 def _state(handle: Handle) -> State | None:
-    """How many commits a file has seen, and the token of the last; None of one that does not count them yet."""
-    counts = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pastmaster_commits'"
-    if handle.execute(counts).fetchone() is None:
+    """How many commits a file has seen, and the token of the last; None of a new one."""
+    try:
+        found: State | None = handle.execute("SELECT commits, token FROM pastmaster_commits").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
         return None
-    found: State | None = handle.execute("SELECT commits, token FROM pastmaster_commits").fetchone()
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -32,7 +31,6 @@ from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
 from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents, Lazy
-from pastmaster.repository.rebuild import rebuild
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.settling import settle
@@ -61,7 +59,7 @@ class Repository:
     url_or_path : str or Path
         The path of a file, or a URL like ``postgresql://user@host/name``.
     create : bool
-        Whether to make the database if there is none. A database of an older version is brought up to date.
+        Whether to make the database if there is none.
     max_loss : float, optional
         For a repository without tasks: a policy is stored only if its task would otherwise lose more than this. So a
         repository grows with what it keeps (docs/scale.md). By default every policy is stored, and valued in every
@@ -330,18 +328,18 @@ class Repository:
         With a policy go the tasks that use it, with a task its policies unless other tasks use them; its runs stay,
         without a task. A stream ends before a run that is lost; its later runs stay, without a stream.
 
-        Where the structure of a file is broken, so that nothing can be removed in it, the file is written anew from all
-        that can be read, and the damaged one is kept beside it; the last item returned says where. Nobody else should
-        use the repository meanwhile.
+        Where the structure of a file is broken, or the rule of ``max_loss`` is damaged, nothing is removed: a
+        ``DamagedError`` says so, and restoring a backup is the remedy.
         """
         found = self.check()
+        if any(item.place == self.place for item in found):
+            raise DamagedError(
+                f"Repository.remove_damaged: the structure of {self.place} is broken, nothing was changed: restore a "
+                "backup"
+            )
         if found:
-            with suppress(DamagedError):  # it cannot be written to
-                self.database.write(lambda connection: forget_damaged(connection, self._contents))
-            if self.database.is_sqlite and self.check():
-                kept = rebuild(self.database)
-                found.append(Damage(self.place, f"was written anew; the damaged file is kept as {kept.name}"))
-        self._contents.clear()
+            self.database.write(lambda connection: forget_damaged(connection, self._contents))
+            self._contents.clear()
         return found
 
     def check_family(self, task: Task) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster import formerly
 from pastmaster.arrays import Array
 from pastmaster.checks import chosen, plain, text
 from pastmaster.clustering import Chain
@@ -21,7 +20,6 @@ from pastmaster.repository import rows
 from pastmaster.repository.addition import Addition
 from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, keep, source_ids
 from pastmaster.repository.database import Database
-from pastmaster.repository.forms import NONSENSE
 from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.records import Stored, task_row, verify_run
@@ -261,10 +259,7 @@ def _find_or_begin(
         begun = fresh | settings
         return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
     number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-    try:
-        difference = printable(_difference(now, _as_now(found[0]["settings"])))
-    except NONSENSE as error:
-        raise DamagedError(f"streams {number}: its settings make no sense: {error}") from None
+    difference = printable(_difference(now, found[0]["settings"]))
     if not difference:
         return number, found[0]["settings"]
     if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
@@ -292,22 +287,6 @@ def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
     return ""
 
 
-def _as_now(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a stream as it would be begun now; classes and ladders were stored in other words before."""
-    now = {
-        key: {k: _settled(v) for k, v in part.items()} if isinstance(part, dict) else part
-        for key, part in settings.items()
-    }
-    ladder = now.get("clustering", {}).get("ladder")
-    if isinstance(ladder, str) and ladder.startswith("["):
-        now["clustering"]["ladder"] = _as_text(np.array(json.loads(ladder), np.float64))
-    return now
-
-
-def _settled(value: Any) -> Any:
-    return formerly.class_names(value) if isinstance(value, str) else value
-
-
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as they are stored, without those on which no result depends; of a chain what is not the default."""
     chain = options.get("chain")
@@ -333,4 +312,4 @@ def _as_text(value: Any) -> Any:
         text = " at 0x"
     if " at 0x" in text:
         return getattr(value, "__qualname__", type(value).__qualname__)
-    return formerly.class_names(text)
+    return text

@@ -230,19 +230,6 @@ def shift_weights(arms, memory):
         arms[at.WEIGHT, i] = math.exp(arms[at.LOG_WEIGHT, i] - memory[at.SHIFT]) if in_play else 0.0
 
 
-@kernel
-def weights_fit(arms, memory):
-    """Whether the weights are those that the log-weights give, as they are after each episode."""
-    for i in range(arms.shape[1]):
-        in_play = arms[at.ACTIVE, i] != 0.0
-        high = arms[at.LOG_WEIGHT, i] > memory[at.SHIFT] + SHIFT_LIMIT
-        if in_play and (high or arms[at.WEIGHT, i] != math.exp(arms[at.LOG_WEIGHT, i] - memory[at.SHIFT])):
-            return False
-        if not in_play and arms[at.WEIGHT, i] != 0.0:
-            return False
-    return True
-
-
 # Tsallis-INF
 
 

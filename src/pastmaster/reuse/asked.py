@@ -110,21 +110,10 @@ class AskedEpisodes:
         """The open episodes, in the order of their asks."""
         return (Episode(asked.arm, n) for n, asked in self._by_number.items() if asked.payoff is None)
 
-    @property
-    def starts_told(self) -> bool:
-        """Whether the first of them is told: it waits for none that is open, and could be seen."""
-        first = next(iter(self._by_number.values()), None)
-        return first is not None and first.payoff is not None
-
-    def per_arm(self, n_arms: int, *, told: bool) -> FloatArray:
-        """How many episodes of each arm are told and wait, or are open [n_arms]."""
-        arms = [asked.arm for asked in self._by_number.values() if (asked.payoff is not None) == told]
+    def open_per_arm(self, n_arms: int) -> FloatArray:
+        """How many episodes of each arm are open [n_arms]."""
+        arms = [asked.arm for asked in self._by_number.values() if asked.payoff is None]
         return np.bincount(arms, minlength=n_arms).astype(np.float64)
-
-    def most_added(self) -> float:
-        """The most that all open episodes together may add to an estimate: 1 / probability each."""
-        with np.errstate(divide="ignore", over="ignore"):
-            return float(sum(1.0 / a.chances[a.arm] for a in self._by_number.values() if a.payoff is None))
 
     def first(self, otherwise: int) -> int:
         """The number of the first open episode; every one before it has been seen."""

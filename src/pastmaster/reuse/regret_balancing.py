@@ -13,16 +13,14 @@ of one source. A source runs if what it may gain in the episodes left is more th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from pastmaster.checks import attribute, within
+from pastmaster.checks import within
 from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout, _model_kernels as kernels
-from pastmaster.reuse.former_state import with_accounts
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
 from pastmaster.tables import counted
@@ -96,16 +94,6 @@ class RegretBalancing(Selector):
 
     def _rows(self) -> int:
         return layout.EXPERIENCE
-
-    @classmethod
-    def _renewed(cls, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Leave out what an earlier version took: a share that was owed to the sources."""
-        return {name: value for name, value in arguments.items() if name != "floor"}
-
-    def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
-        if attribute(state["memory"], "__len__") is not None and len(state["memory"]) == layout.N_MEMORY:
-            state = {**state, "memory": with_accounts(caller, state, self._memory)}
-        super()._fill(caller, state)
 
     def regret_guarantee(self, at_once: int | None = None) -> RegretGuarantee:
         """Return what is proven of the sources' own episodes and of all, in words; ``docs/guarantees.md`` proves it.

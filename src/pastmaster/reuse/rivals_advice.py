@@ -44,9 +44,9 @@ from pastmaster.checks import chosen, flag, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.former_state import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import FIXED, PlainSelector, only
+from pastmaster.reuse.selector import numbers
 from pastmaster.tables import shown
 
 SpanGuess = Literal["none", "log"]

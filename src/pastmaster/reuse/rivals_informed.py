@@ -33,9 +33,9 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import selector as base
 from pastmaster.reuse.experience import as_experience
-from pastmaster.reuse.former_state import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import PlainSelector, only
+from pastmaster.reuse.selector import numbers
 from pastmaster.tables import shown
 
 Exploration = Literal["probability-of-improvement", "expected-improvement", "thompson"]

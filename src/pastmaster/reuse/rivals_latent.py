@@ -25,10 +25,10 @@ from pastmaster.checks import within
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import selector as base
-from pastmaster.reuse.former_state import numbers
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.rivals import only
 from pastmaster.reuse.rivals_informed import BelievingSelector, KnowingSelector
+from pastmaster.reuse.selector import numbers
 from pastmaster.tables import counted, shown
 
 

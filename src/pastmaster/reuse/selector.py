@@ -12,6 +12,7 @@ the failed ones, are not seen before slow ones. ``docs/guarantees.md`` has what 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import threading
@@ -23,7 +24,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_floats
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array, as_floats
 from pastmaster.checks import (
     LARGEST_SEED,
     called_as,
@@ -42,8 +43,6 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
-from pastmaster.reuse.consistency import LARGEST_RETURN, misfit
-from pastmaster.reuse.former_state import numbers, renewed
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.tables import counted, shown
 from pastmaster.values.bounds import checked_bounds
@@ -51,6 +50,7 @@ from pastmaster.values.bounds import checked_bounds
 Elimination = Literal["paper", "anytime", "none"]
 ELIMINATIONS = {"none": at.NEVER, "paper": at.PAPER, "anytime": at.ANYTIME}
 MOST_SOURCES = 10**6  # whose numbers take 100 MB
+LARGEST_RETURN = 1e100  # in size, where there are no bounds
 LOCK = threading.RLock()
 """Held while a selector changes; one for all of them, so that selectors can be copied and sent to other processes."""
 
@@ -295,10 +295,16 @@ class Selector(ABC):
         """What ``to_dict`` returns but without episodes, in a time that does not depend on how many are open."""
         with LOCK:
             return {
-                "selector": self.name, "arguments": deepcopy(self._arguments), "rng": rng_to_dict(self._rng),
-                "arms": self._arms[: at.N_ROWS].tolist(), "memory": self._memory.tolist(),
-                "open": [], "most_open": self._asked.most_open, "seed": self.seed,
-            }  # fmt: skip
+                "selector": self.name,
+                "arguments": deepcopy(self._arguments),
+                "rng": rng_to_dict(self._rng),
+                "arms": self._arms[: at.N_ROWS].tolist(),
+                "memory": self._memory.tolist(),
+                "checksum": checksum(self.name, self._arms[: at.N_ROWS], self._memory),
+                "open": [],
+                "most_open": self._asked.most_open,
+                "seed": self.seed,
+            }
 
     def pending(self, numbers: Iterable[int]) -> dict[int, list[Any]]:
         """What ``to_dict`` has of those of these episodes that are open, or told and wait for an earlier one."""
@@ -328,14 +334,14 @@ class Selector(ABC):
         """Make a selector from what ``to_dict`` returned."""
         caller = f"{cls.__name__}.from_dict"
         state = mapping(state, f"{caller}: state", "what to_dict returned") if isinstance(state, Mapping) else {}
-        for key in ("selector", "arguments", "rng", "arms", "memory"):
+        for key in ("selector", "arguments", "rng", "arms", "memory", "checksum", "open"):
             if key not in state:
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
         if not is_word(state["selector"], [cls.name]):
             raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
-        arguments = cls._renewed(mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned"))
+        arguments = mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned")
         n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
-        state = renewed(caller, state, n_arms)  # of its size, before memory is taken
+        numbers(caller, "arms", state["arms"], (at.N_ROWS, n_arms))  # of its size, before memory is taken
         try:
             with called_as(caller):
                 selector = cls(**arguments, rng=rng_from_dict(state["rng"]))
@@ -344,15 +350,12 @@ class Selector(ABC):
         selector._fill(caller, state)
         return selector
 
-    @classmethod
-    def _renewed(cls, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The constructor's arguments, of those that a file may have from an earlier version."""
-        return arguments
-
     def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
         """Take over the numbers and the open episodes of a state."""
         for key, array in (("arms", self._arms[: at.N_ROWS]), ("memory", self._memory)):
             array[...] = numbers(caller, key, state[key], array.shape)
+        if state["checksum"] != checksum(self.name, self._arms[: at.N_ROWS], self._memory):
+            raise InvalidInputError(f"{caller}: its numbers do not have its checksum, must be what to_dict returned")
         if not isinstance(state["open"], list):
             raise InvalidInputError(f"{caller}: open is {shown(state['open'])}, must be a list")
         last = -1
@@ -363,9 +366,10 @@ class Selector(ABC):
         self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0, at_most=LARGEST_SEED)
         least, most = max(1, self._asked.n_open), max(1, self.n_asked)
         self._asked.most_open = whole(caller, "most_open", most_open, at_least=least, at_most=most)
-        if problem := misfit(self._arms, self._memory, self._settings, self._asked):
+        opened = self._asked.open_per_arm(self.n_sources + 1)
+        if not np.array_equal(opened, self._arms[at.OPEN]):
             raise InvalidInputError(
-                f"{caller}: its numbers do not fit one another ({problem}), must be what to_dict returned"
+                f"{caller}: open has {opened.tolist()} episodes of each arm, must be {self._arms[at.OPEN].tolist()}"
             )
 
     def _checked_entry(self, place: str, entry: Any, last: int) -> tuple[int, Asked]:
@@ -436,6 +440,22 @@ class Selector(ABC):
                 f"and above 0 for some arm that could have been asked for, as arm {asked.arm} was"
             )
         return shares
+
+
+def checksum(name: str, arms: FloatArray, memory: FloatArray) -> str:
+    """Of a selector's numbers, bit for bit: it finds accidents, not forgeries."""
+    whole_state = hashlib.sha256(name.encode())
+    for array in (arms, memory):
+        whole_state.update(np.ascontiguousarray(array, "<f8").tobytes())
+    return whole_state.hexdigest()
+
+
+def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Finite numbers of a shape."""
+    array = as_array(values, f"{caller}: {key}", None)
+    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
+    return array.astype(np.float64)
 
 
 INDEPENDENT = "It is proven if returns and their delays do not depend on the arms of episodes that are still open."

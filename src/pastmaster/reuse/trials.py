@@ -85,7 +85,7 @@ def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.G
         raise ValueError("its returns do not fit")
     if not len(words) == len(returns) == len(streams) or not 0 <= arms.min() <= arms.max() <= len(problem.sources):
         raise ValueError("its trials do not fit")
-    sums = arrays.get("undiscounted")  # not of compiled episodes, nor in files of earlier versions
+    sums = arrays.get("undiscounted")  # not of compiled episodes
     if sums is not None and (sums.dtype != np.float64 or sums.shape != returns.shape):
         raise ValueError("its undiscounted returns do not fit")
     results = []

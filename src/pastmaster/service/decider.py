@@ -161,7 +161,7 @@ class Decider:
             selector = SERVED[numbers["selector"]["selector"]].from_dict(
                 numbers["selector"] | {"open": [json.loads(entry) for entry in entries]}
             )
-            history, chain = History.from_dict(numbers["history"]), str(numbers.get("chain", ""))
+            history, chain = History.from_dict(numbers["history"]), str(numbers["chain"])
         except (KeyError, TypeError, ValueError) as error:  # InvalidInputError is one
             raise DamagedError(f"{place}: its state cannot be read: {error}") from None
         settings = json.loads(task["settings"])

@@ -26,7 +26,6 @@ class History:
         self.sums = np.zeros((3, n_arms))  # returns, their sum, the sum of their squares; as payoffs in 0 .. 1
         self.expired = np.zeros(n_arms, np.int64)  # episodes, whether they count as a return or not
         self.cancelled = 0
-        self.former = False  # whether an earlier version wrote it, which did not count what expired by arm and step
         self.width = 1
         # Count and sum of the payoffs of all; of the learner's alone; how many episodes expired meanwhile.
         self.steps: list[list[float]] = []
@@ -84,9 +83,7 @@ class History:
         sums = np.array(state["sums"], np.float64)
         made = cls(sums.shape[1])
         made.sums[:] = sums
-        made.former = "expired" not in state
-        if not made.former:
-            made.expired[:] = state["expired"]
-            made.cancelled = int(state["cancelled"])
+        made.expired[:] = state["expired"]
+        made.cancelled = int(state["cancelled"])
         made.width, made.steps = int(state["width"]), [list(map(float, step)) for step in state["steps"]]
         return made

@@ -15,7 +15,7 @@ from pastmaster.errors import RepositoryError
 from pastmaster.repository.database import Database, migrate
 from pastmaster.repository.schema import ID, Bytes
 
-REVISION = "0002"
+REVISION = "0001"
 VERSION_TABLE = "pastmaster_service_version"
 MIGRATIONS = [Path(__file__).parent / "migrations" / "versions"]
 OPEN, TOLD, CANCELLED, EXPIRED = range(4)
@@ -36,7 +36,7 @@ tasks = sa.Table(
     sa.Column("settings", sa.Text, nullable=False),  # JSON
     sa.Column("events", sa.BigInteger, nullable=False),  # so many there were
     sa.Column("clock", sa.Double, nullable=False),  # seconds for which it was served
-    sa.Column("chain", sa.String(16), nullable=True),  # the digest of the last event; none by the first version
+    sa.Column("chain", sa.String(16), nullable=False),  # the digest of the last event
 )
 states = sa.Table(
     "service_states",

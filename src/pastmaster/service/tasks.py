@@ -205,10 +205,10 @@ def _store(connection: sa.Connection, name: str, settings: dict[str, Any], selec
     return True
 
 
-def _contents(connection: sa.Connection, name: str) -> list[str | None]:
-    """What the task of this name was asked for with, if there is one; None of one made by an earlier version."""
+def _contents(connection: sa.Connection, name: str) -> list[str]:
+    """What the task of this name was asked for with, if there is one."""
     rows = store.task_rows(connection, [name], locked=False).values()
-    return [json.loads(row["settings"]).get("content") for row in rows]
+    return [json.loads(row["settings"])["content"] for row in rows]
 
 
 def _arms(repository: Repository, sources: Any) -> tuple[list[dict[str, Any]], list[int] | None]:

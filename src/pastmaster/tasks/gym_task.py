@@ -11,7 +11,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from pastmaster import formerly
 from pastmaster.checks import is_finite, listed, mapping, text, whole, within
 from pastmaster.errors import InvalidInputError, TaskError
 from pastmaster.tables import WIDEST, one_line, shown
@@ -272,8 +271,8 @@ class GymTask:
         """The identity with what is registered under its id now: what results kept on disk depend on."""
         identity, spec = self.identity, self._look.spec
         assert spec is not None
-        names = {"env_id": formerly.digested(identity["env_id"]), "code": formerly.digested(code_of(spec))}
-        return identity | names | {"arguments": specs.plain_arguments(spec.kwargs), "steps": spec.max_episode_steps}
+        arguments = specs.plain_arguments(spec.kwargs)
+        return identity | {"code": code_of(spec), "arguments": arguments, "steps": spec.max_episode_steps}
 
 
 class _Look(NamedTuple):

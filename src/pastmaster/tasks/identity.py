@@ -10,7 +10,6 @@ from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 
-from pastmaster import formerly
 from pastmaster.tasks.gym_task import GymTask
 from pastmaster.tasks.gymnasium_table import code_of
 from pastmaster.tasks.tabular import TabularMDP
@@ -34,4 +33,4 @@ def spec_data(spec: EnvSpec) -> list[Any] | None:
         arguments = json.dumps(spec.kwargs, sort_keys=True)
     except TypeError:
         return None
-    return [formerly.digested(spec.id), formerly.digested(code_of(spec)), arguments, spec.max_episode_steps]
+    return [spec.id, code_of(spec), arguments, spec.max_episode_steps]

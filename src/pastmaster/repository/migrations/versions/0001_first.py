@@ -1,4 +1,4 @@
-"""The first schema: policies, tasks, streams, runs, clusterings, their arrays, and the ids given out."""
+"""The first schema: records of six kinds, their arrays, and the ids given out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ branch_labels = None
 depends_on = None
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-RECORDS = ("policies", "tasks", "streams", "runs", "clusterings")
+RECORDS = ("policies", "tasks", "streams", "runs", "clusterings", "admissions")
 
 
 def upgrade() -> None:
@@ -38,6 +38,7 @@ def upgrade() -> None:
             sa.Column("position", sa.BigInteger),
             sa.UniqueConstraint("stream_id", "position"),
         )
+    _records("admissions", sa.Column("max_loss", sa.Double))
     op.create_table(
         "arrays",
         sa.Column("owner", sa.String(16), primary_key=True),

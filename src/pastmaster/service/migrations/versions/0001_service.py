@@ -22,6 +22,7 @@ def upgrade() -> None:
         sa.Column("settings", sa.Text, nullable=False),
         sa.Column("events", sa.BigInteger, nullable=False),
         sa.Column("clock", sa.Double, nullable=False),
+        sa.Column("chain", sa.String(16), nullable=False),
     )
     op.create_table(
         "service_states",
@@ -44,15 +45,19 @@ def upgrade() -> None:
         sa.Column("key", sa.String(100)),
         sqlite_with_rowid=False,
     )
-    for name, column, wanted in (
-        ("closed", episodes.c.closed, episodes.c.closed.is_not(None)),
-        ("deadline", episodes.c.deadline, episodes.c.closed.is_(None)),
-        ("key", episodes.c.key, episodes.c.key.is_not(None)),
+    # Of keys given an index that begins with the task, SQLite took the primary key, and read all episodes of the task.
+    for name, columns, wanted in (
+        ("closed", ["task_id", "closed"], episodes.c.closed.is_not(None)),
+        ("deadline", ["task_id", "deadline"], episodes.c.closed.is_(None)),
+        ("key", ["key"], episodes.c.key.is_not(None)),
     ):
         op.create_index(
-            f"service_episodes_{name}", "service_episodes", ["task_id", column.name],
-            sqlite_where=wanted, postgresql_where=wanted,
-        )  # fmt: skip
+            f"service_episodes_{name}",
+            "service_episodes",
+            columns,
+            sqlite_where=wanted,
+            postgresql_where=wanted,
+        )
     op.create_table(
         "service_tokens",
         sa.Column("name", sa.String(100), primary_key=True),
