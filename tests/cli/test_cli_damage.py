@@ -80,6 +80,22 @@ def test_damage_that_is_left_is_told_and_the_exit_code_is_1(db, monkeypatch):
         assert done.stderr.splitlines()[-1] == "this could not be repaired: restore a backup"
 
 
+def test_a_file_whose_structure_is_broken_is_left_as_it_is(db):
+    """What is below the records is SQLite's: a backup is the remedy."""
+    with closing(sqlite3.connect(db)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'ix_tasks_own_policy'"
+        page = connection.execute(query).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(db.read_bytes())
+    content[page * size - 12 : page * size] = bytes(12)  # the keys of an index
+    db.write_bytes(content)
+    done = check(db, "--remove")
+    assert done.exit_code == 1
+    assert "and the structure of the file are damaged" in done.stdout
+    assert f"the structure of {db} is broken, nothing was changed: restore a backup" in done.stderr
+    assert db.read_bytes() == content
+
+
 def test_records_come_first_each_once_and_the_structure_of_the_file_last_in_three_lines():
     damage = [
         *(Damage("tasks.db", f"Tree 9 page {i}") for i in range(7)), Damage("sequences tasks", "is 1"),

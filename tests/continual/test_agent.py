@@ -985,16 +985,6 @@ def test_what_is_kept_is_settled_by_a_measured_price_unless_told_otherwise(tmp_p
             assert ("measured" in asked) == (method == "keep")
 
 
-def test_a_stream_of_the_version_before_keeps_the_papers_cost(tmp_path, monkeypatch):
-    with Repository(tmp_path / "tasks.db") as repository:
-        tasks = windy_corridor.family()[:5]
-        monkeypatch.setattr(agent, "DEFAULTS", "informed")  # what it noted then
-        ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(tasks[:2])
-        monkeypatch.undo()
-        ContinualTransfer(repository, episodes=20, recluster_every=2, rng=0).run(tasks)
-        assert repository.clusterings()[-1].settings["method"] == "search"
-
-
 def test_at_the_measured_price_more_is_earned_than_at_the_papers(tmp_path):
     """What tasks lose by one of few policies is more than what a selector that knows old tasks loses by many."""
     rng = np.random.default_rng(5)
