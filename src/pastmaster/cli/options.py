@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from pastmaster.cli.printing import say
 from pastmaster.errors import PastmasterError
+from pastmaster.tables import one_line
 from pastmaster.texts import printable
 
 if TYPE_CHECKING:
@@ -202,13 +204,31 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 jobs_option = click.option("--jobs", type=int, default=1, show_default=True, help="Workers; -1: one to a core.")
 
 
-def _backends() -> Sequence[str]:
-    from pastmaster.parallel import BACKENDS
+workers_option = click.option(
+    "--workers", metavar="ADDRESS", help="Use the workers of the dask scheduler there, such as tcp://10.0.0.1:8786."
+)
 
-    return list(BACKENDS)
 
-
-backend_option = click.option("--backend", type=LazyChoice(_backends), help="Where the workers are.")
+@contextmanager
+def workers(jobs: int, address: str | None) -> Iterator[dict[str, Any]]:
+    """``--jobs`` or ``--workers`` as arguments of a function; the connection to a scheduler lasts as long as this."""
+    if address is None:
+        yield {"n_jobs": jobs}
+        return
+    given = click.get_current_context().get_parameter_source("jobs")
+    if given is not ParameterSource.DEFAULT:
+        raise click.UsageError("--jobs and --workers are given, must be one of the two")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise click.UsageError("--workers needs the package distributed: pip install 'pastmaster[dask]'") from None
+    try:
+        client = Client(address, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = one_line(str(error))
+        raise click.ClickException(f"--workers is {address!r}, where no dask scheduler answers ({reason})") from None
+    with client:
+        yield {"executor": client.get_executor()}
 
 
 def _drawable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:

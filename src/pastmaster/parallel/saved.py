@@ -23,7 +23,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster import formerly
 from pastmaster.arrays import Array, NamedArrays
 from pastmaster.checks import file_path
 from pastmaster.errors import InvalidInputError
@@ -173,7 +172,7 @@ def digest(*parts: Any, versions: bool = True) -> str:
 @cache
 def _versions() -> str:
     try:
-        return f"{formerly.release(version('pastmaster'))}, numpy {np.__version__}"
+        return f"pastmaster {version('pastmaster')}, numpy {np.__version__}"
     except PackageNotFoundError:  # run from its sources
         return f"numpy {np.__version__}"
 
