@@ -109,7 +109,7 @@ class Remote(Workers):
         return future
 
     def close(self, futures: list[Future[Any]]) -> None:
-        for future in futures:
+        for future in reversed(futures):  # the last has not begun
             future.cancel()
 
 
