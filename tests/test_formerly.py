@@ -16,7 +16,6 @@ import pytest
 import pastmaster
 from pastmaster import formerly
 from pastmaster.domains import cart_pole, windy_corridor
-from pastmaster.parallel import saved
 from pastmaster.policies import NetworkPolicy
 
 FORMER = Path(__file__).parent / "former"
@@ -163,46 +162,6 @@ def tables(place):
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-@pytest.fixture
-def chunks(tmp_path, monkeypatch):
-    """The chunks of then, whose names hold the version of NumPy that made them."""
-    saved._versions.cache_clear()
-    monkeypatch.setattr(saved.np, "__version__", EXPECTED["numpy"])
-    shutil.copytree(FORMER / "chunks", tmp_path / "chunks")
-    yield tmp_path / "chunks"
-    added = {path.name for path in (tmp_path / "chunks").iterdir()} - {*EXPECTED["chunks"]["files"]}
-    assert (
-        len({name.partition("-")[0] for name in added}) == 1
-    )  # the trials of regret balancing, another algorithm since
-    saved._versions.cache_clear()
-
-
-def test_chunks_are_found_and_none_is_computed_again(chunks):
-    expected, tasks = EXPECTED["chunks"], windy_tasks()
-    U = pastmaster.cross_values(tasks, save=chunks)
-    assert U.tolist() == expected["U"]
-    kept = pastmaster.search_clusterings(
-        pastmaster.policy_distance(U), episodes=1000, span=10.0, rng=np.random.default_rng(2),
-        restarts=3, iterations=500, save=chunks,
-    )  # fmt: skip
-    assert kept.labels.tolist() == expected["labels"]
-    bounds = pastmaster.return_bounds(tasks)
-    run = pastmaster.transfer(
-        windy_corridor.task(3, 0.2, corridor=1), [pastmaster.solve(tasks[i]).policy for i in kept.representatives],
-        episodes=40, bounds=bounds, rng=np.random.default_rng(3), trials=2, save=chunks, **pastmaster.RECOMMENDED,
-    )  # fmt: skip
-    assert run.returns.shape == np.shape(expected["returns"])
-    run = pastmaster.transfer(
-        "pastmaster/WindyCorridor-v0", [], episodes=5, gamma=0.9, bounds=bounds, rng=np.random.default_rng(3),
-        selector="exp3-transfer", learner=pastmaster.QLearning(), save=chunks,
-    )  # fmt: skip
-    assert run.returns.tolist() == expected["by id"]
-    estimate = pastmaster.estimate_cross_values(
-        carts(), networks(), rng=np.random.default_rng(4), budget=24, allocation="uniform", paired=False, save=chunks
-    )
-    assert estimate.mean.tolist() == expected["estimate"]
-
-
 @pytest.mark.parametrize("case", EXPECTED["selectors"], ids=lambda case: case["class"])
 def test_a_selector_goes_on_as_it_would_have_gone_on(case):
     selector = getattr(pastmaster, case["class"]).from_dict(case["state"])
@@ -218,11 +177,6 @@ def test_a_selector_goes_on_as_it_would_have_gone_on(case):
         assert type(selector).from_dict(selector.to_dict()).ask() == selector.ask()
     else:
         assert arms == case["arms"]
-
-
-def test_a_later_release_has_chunks_of_its_own():
-    assert formerly.release("0.1.0") != formerly.release("0.2.0")
-    assert "pastmaster" in formerly.release("0.2.0")
 
 
 def test_the_former_name_stands_nowhere_else():

@@ -1,8 +1,7 @@
 """What the library wrote when it was called oldhand, and how it is still read. No other module knows that name.
 
-Environment ids, the names of saved chunks and the digests of tasks contain the name of the library. Ids are read under
-the new name. Digests and chunk names go on being made with the old one, so that a task is known again, a stream resumes
-and a chunk is found.
+Environment ids and the digests of tasks contain the name of the library. Ids are read under the new name. Digests go on
+being made with the old one, so that a task is known again and a stream resumes.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 import re
 
 FORMER, NAME = "oldhand", "pastmaster"
-SHARED_RELEASE = "0.1.0"
-"""The first release under the new name draws and rounds as the last under the old one."""
 
 VERSION_TABLE = f"{FORMER}_version"
 """Where such a database keeps the revision of its schema."""
@@ -33,8 +30,3 @@ def digested(name: str) -> str:
 def class_names(text: str) -> str:
     """A setting that was stored as text, with our classes by their names alone: their modules have moved."""
     return re.sub(rf"<class '(?:{FORMER}|{NAME})\.[\w.]*?(\w+)'>", r"<class \1>", text)
-
-
-def release(version: str) -> str:
-    """A release of this library as the names of chunks have it."""
-    return f"{FORMER if version == SHARED_RELEASE else NAME} {version}"

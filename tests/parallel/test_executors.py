@@ -20,7 +20,7 @@ from clustering_reference import random_symmetric
 from executors import EXECUTORS, PATIENCE, PROCESSES, items_run, note_run, opened, started_here, wait_until
 from joblib.externals.loky import process_executor
 from reference import random_mdp, random_policy
-from runs import LAKE, assert_same_run, compiled_trials, plain_trials
+from transfer_runs import LAKE, assert_same_run, compiled_trials, plain_trials
 
 from pastmaster import (
     ContinualTransfer,
@@ -538,14 +538,13 @@ def test_a_process_that_is_killed_while_much_is_sent_to_it_does_not_hold_the_cal
 # Ctrl-C
 
 
-@pytest.mark.parametrize("kind", PROCESSES)
-def test_ctrl_c_returns_the_walks_that_are_over(kind, tmp_path, ctrl_c):
+@on(PROCESSES)
+def test_ctrl_c_returns_the_walks_that_are_over(executor, tmp_path, ctrl_c):
     """When the first walk is over; the others would take minutes."""
     ctrl_c(when=lambda: list(tmp_path.glob("*-000.npz")))
     distance = random_symmetric(np.random.default_rng(1), 60)
     chosen = {"episodes": 1000, "span": 2.0, "iterations": 200_000, "rng": np.random.default_rng(2)}
-    with opened(kind) as executor:
-        found = search_clusterings(distance, restarts=60, executor=executor, save=tmp_path, **chosen)
+    found = search_clusterings(distance, restarts=60, executor=executor, save=tmp_path, **chosen)
     assert found.interrupted
     assert 1 <= len(found.traces) < 60
     assert len(found.labels) == 60

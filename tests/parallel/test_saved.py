@@ -22,7 +22,7 @@ import pytest
 from clustering_reference import random_symmetric
 from executors import wait_until
 from reference import random_mdp, random_policy
-from runs import LAKE, assert_same_run, compiled_trials, plain_trials
+from transfer_runs import LAKE, assert_same_run, compiled_trials, plain_trials
 
 from pastmaster import (
     Chain,

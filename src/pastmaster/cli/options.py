@@ -31,9 +31,17 @@ MEASURED_ALONE = f"--price is {MEASURED}, must be given with --episodes, and not
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
 ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names
-    "n_tasks": ("count",), "n_sequences": ("sequences",), "n_targets": ("targets",), "n_jobs": ("jobs",),
-    "number": ("numbers",), "most": ("k",), "span": ("bounds",), "n_clusters": ("k",), "max_radius": ("max_loss",),
-}  # fmt: skip
+    "n_tasks": ("count",),
+    "n_sequences": ("sequences",),
+    "n_targets": ("targets",),
+    "n_jobs": ("jobs",),
+    "executor": ("workers",),
+    "number": ("numbers",),
+    "most": ("k",),
+    "span": ("bounds",),
+    "n_clusters": ("k",),
+    "max_radius": ("max_loss",),
+}
 
 
 class Interrupted(click.ClickException):

@@ -198,8 +198,10 @@ class _Chunks:
         """The chunks that are left with their results, as they finish."""
         left = self.left
         waiting = [index for index in left if index not in self.futures][::-1]
+        unlimited = self.save is None and workers.in_this_process
+        most = len(left) if unlimited else workers.most
         while waiting or self.futures:
-            while waiting and len(self.futures) < workers.most:
+            while waiting and len(self.futures) < most:
                 index = waiting.pop()
                 self._submit(workers, index, left[index])
             numbers = {future: index for index, future in self.futures.items()}

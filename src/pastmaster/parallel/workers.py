@@ -32,12 +32,12 @@ PATIENCE = 5.0  # seconds that loky may take to hand a job to a process
 def workers_for(function: Function, count: int, executor: Executor | None, processes: bool) -> Workers:
     """The workers of this executor, or so many of this machine."""
     if isinstance(executor, ThreadPoolExecutor):
-        return Threads(function, executor, ours=False)
+        return Threads(function, executor)
     if executor is not None:
         return Remote(function, executor)
     if processes:
         return Processes(function, count)
-    return Threads(function, ThreadPoolExecutor(count), ours=True)
+    return Threads(function, ThreadPoolExecutor(count), count)
 
 
 class Workers(ABC):
@@ -51,7 +51,7 @@ class Workers(ABC):
     lost: type[Exception] = Exception
     """What a future raises if its chunk did not run to its end. A job's own error comes back in the bytes."""
     most: float = math.inf
-    """How many chunks may be under way."""
+    """How many chunks may be under way: of those that are saved, a killed driver costs so many."""
 
     @abstractmethod
     def submit(self, items: Sequence[Any]) -> Future[Any]:
@@ -72,10 +72,12 @@ class Threads(Workers):
     in_this_process = True
     lost = BrokenExecutor  # all else is an error of the job
 
-    def __init__(self, function: Function, executor: ThreadPoolExecutor, *, ours: bool) -> None:
+    def __init__(self, function: Function, executor: ThreadPoolExecutor, count: int | None = None) -> None:
         self.function = function
         self.executor = executor
-        self.ours = ours
+        self.ours = count is not None
+        if count is not None:
+            self.most = count
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         future: Future[Any] = self.executor.submit(self._run, items)
@@ -114,10 +116,7 @@ class Remote(Workers):
 
 
 class Processes(Workers):
-    """Processes of this machine. They are loky's, which does not run the main script again to start them.
-
-    No more chunks are under way than there are processes: a killed driver costs each of them one.
-    """
+    """Processes of this machine. They are loky's, which does not run the main script again to start them."""
 
     def __init__(self, function: Function, count: int) -> None:
         loky = importlib.import_module("joblib.externals.loky.process_executor")

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ def opened(kind: str) -> Iterator[Executor]:
             yield executor
         finally:
             for process in list(executor._processes or ()):
-                os.kill(process, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             executor.shutdown()
 
 
