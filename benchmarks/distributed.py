@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import sys
 import tempfile
@@ -12,8 +13,7 @@ import time
 from concurrent.futures import Executor
 from functools import cache
 from pathlib import Path
-
-from distributed import Client, LocalCluster
+from typing import Any
 
 from benchmarks.scale import MAX_LOSS, tasks
 from pastmaster import Repository, parallel
@@ -51,12 +51,17 @@ def streamed(place: str, total: int, executor: Executor | None = None) -> float:
 def run(total: int = 2000) -> None:
     from postgres import start  # type: ignore[import-not-found]  # of the tests
 
+    dask: Any = importlib.import_module("distributed")  # untyped
+
     with tempfile.TemporaryDirectory(prefix="pastmaster") as folder:
         server = start(Path(folder) / "data")
         try:
             with server.fresh_database() as one, server.fresh_database() as four:
                 alone = streamed(one, total)
-                with LocalCluster(n_workers=WORKERS, threads_per_worker=1) as cluster, Client(cluster) as client:
+                with (
+                    dask.LocalCluster(n_workers=WORKERS, threads_per_worker=1) as cluster,
+                    dask.Client(cluster) as client,
+                ):
                     together = streamed(four, total, client.get_executor())
                 print(f"speed-up by {WORKERS} workers: {alone / together:.2f}")
         finally:

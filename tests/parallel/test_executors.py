@@ -142,10 +142,6 @@ def test_estimates_of_black_boxes_are_the_same_on_every_executor(executor, estim
     assert_same_estimate(estimated(executor=executor), estimated_here)
 
 
-def test_estimates_are_the_same_on_processes_of_this_machine(estimated_here):
-    assert_same_estimate(estimated(n_jobs=2), estimated_here)
-
-
 @on(EXECUTORS)
 @pytest.mark.parametrize("variant", ["default", "paper"])
 def test_searches_are_the_same_on_every_executor(executor, variant):
@@ -169,9 +165,8 @@ def test_trials_are_the_same_on_every_executor(executor, trials, selector):
         assert serial.widened.any()
 
 
-def test_trials_are_the_same_on_workers_of_this_machine():
+def test_compiled_trials_are_the_same_on_threads_of_this_machine():
     assert_same_run(compiled_trials(n_jobs=2), compiled_trials())
-    assert_same_run(plain_trials(n_jobs=2), plain_trials())
 
 
 def test_python_trials_go_to_processes_and_compiled_ones_to_threads(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -227,11 +228,11 @@ def workers(jobs: int, address: str | None) -> Iterator[dict[str, Any]]:
     if given is not ParameterSource.DEFAULT:
         raise click.UsageError("--jobs and --workers are given, must be one of the two")
     try:
-        from distributed import Client
+        distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise click.UsageError("--workers needs the package distributed: pip install 'pastmaster[dask]'") from None
     try:
-        client = Client(address, set_as_default=False)
+        client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = one_line(str(error))
         raise click.ClickException(f"--workers is {address!r}, where no dask scheduler answers ({reason})") from None
@@ -316,7 +317,6 @@ modules_option = click.option(
 
 def imported(modules: Sequence[str]) -> None:
     """Import the modules that a person named; those in the current folder are found."""
-    import importlib
     import sys
 
     here = str(Path.cwd())
