@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import sys
 import tempfile
 import time
+from concurrent.futures import Executor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from benchmarks.scale import MAX_LOSS, tasks
 from pastmaster import Repository, parallel
@@ -30,29 +33,36 @@ def opened(place: str) -> Repository:
     return Repository(place)
 
 
-def streamed(place: str, total: int, n_jobs: int) -> float:
+def streamed(place: str, total: int, executor: Executor | None = None) -> float:
     """The seconds in which workers store the tasks; nothing may be lost, and the rule must hold."""
     with Repository(place, max_loss=MAX_LOSS) as repository:
         pieces = [(place, 1000 + seed, PIECE) for seed in range(total // PIECE)]
         begun = time.perf_counter()
-        backend = None if n_jobs == 1 else "dask"
-        ids = parallel.run(work, pieces, n_jobs=n_jobs, backend=backend, caller="benchmark")
+        ids = parallel.run(work, pieces, executor=executor, caller="benchmark")
         took = time.perf_counter() - begun
         records = repository.records()
         assert {number for piece in ids for number in piece} == {record.id for record in records}
         assert max(record.best_value - record.value for record in records) <= MAX_LOSS * (1 + 1e-9)
-        print(f"{n_jobs} workers: {took:.1f} s, {1000 * took / total:.1f} ms a task, {repository}", flush=True)
+        workers = 1 if executor is None else WORKERS
+        print(f"{workers} workers: {took:.1f} s, {1000 * took / total:.1f} ms a task, {repository}", flush=True)
     return took
 
 
 def run(total: int = 2000) -> None:
     from postgres import start  # type: ignore[import-not-found]  # of the tests
 
+    dask: Any = importlib.import_module("distributed")  # untyped
+
     with tempfile.TemporaryDirectory(prefix="pastmaster") as folder:
         server = start(Path(folder) / "data")
         try:
             with server.fresh_database() as one, server.fresh_database() as four:
-                alone, together = streamed(one, total, 1), streamed(four, total, WORKERS)
+                alone = streamed(one, total)
+                with (
+                    dask.LocalCluster(n_workers=WORKERS, threads_per_worker=1) as cluster,
+                    dask.Client(cluster) as client,
+                ):
+                    together = streamed(four, total, client.get_executor())
                 print(f"speed-up by {WORKERS} workers: {alone / together:.2f}")
         finally:
             server.stop()

@@ -37,7 +37,7 @@ TOGETHER = ("test_experiments.py", "test_report_browser.py", "test_compiled.py")
 TALLY = "attempts"
 NO_BROWSER = "chromium is not on the PATH"
 INSTALL_BROWSER = "apt-get install chromium (as root, on Debian and Ubuntu)"
-CLUSTERS = re.compile(r"\b(dask|ray)\b")
+EXECUTORS = re.compile(r"\b(threads|processes|loky|dask)\b")
 
 # No database: what hypothesis tries depends on the seed alone, not on what earlier runs left on this machine.
 settings.register_profile("pastmaster", deadline=None, derandomize=False, max_examples=40, database=None)
@@ -86,8 +86,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             module, _, test = nodeid.partition("::")
-            backend = CLUSTERS.search(test) if module.endswith("test_backends.py") else None
-            return backend[0] if backend else module if module.endswith(TOGETHER) else nodeid
+            executor = EXECUTORS.search(test) if module.endswith("test_executors.py") else None
+            return executor[0] if executor else module if module.endswith(TOGETHER) else nodeid
 
     config.option.loadscopereorder = False
     return Together(config, log)

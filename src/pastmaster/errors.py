@@ -49,6 +49,10 @@ class ServiceError(PastmasterError, RuntimeError):
         return type(self), (self.args[0], self.status, self.code)
 
 
+class LostWorkerError(PastmasterError, RuntimeError):
+    """The workers of a call died, or cannot work; the same call with ``save`` goes on from the finished chunks."""
+
+
 class TaskError(PastmasterError, RuntimeError):
     """The environment of a task raised, hung, or returned what it must not; the message names it."""
 

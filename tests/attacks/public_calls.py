@@ -358,7 +358,7 @@ def _distances(**more: Any) -> Callable[[], dict[str, Any]]:
 def _of_clustering() -> Iterator[tuple[str, Recipe]]:
     labels = [0, 0, 1]
     search = {"rng": 0, "kind": "average", "restarts": 2, "iterations": 30, "variant": "default", "time_limit": 2.0}
-    certified = {"certify": True, "certify_seconds": 0.05, "n_jobs": 1, "backend": None, "progress": False}
+    certified = {"certify": True, "certify_seconds": 0.05, "n_jobs": 1, "executor": None, "progress": False}
     yield "clustering_cost", Recipe(pm.clustering_cost, _distances(labels=labels, kind="average"))
     yield "cost_lower_bound", Recipe(pm.cost_lower_bound, _distances(labels=labels, time_limit=0.05))
     yield "exhaustive_clustering", Recipe(pm.exhaustive_clustering, _distances(kind="average"))
@@ -604,7 +604,7 @@ def _of_values() -> Iterator[tuple[str, Recipe]]:
             pm.cross_values,
             lambda: {
                 "tasks": list(world().tasks), "policies": [*copy.deepcopy(actions), mixed.copy()], "n_jobs": 1,
-                "backend": None, "progress": False,
+                "executor": None, "progress": False,
             },
         ),
     )  # fmt: skip
@@ -620,7 +620,7 @@ def _of_values() -> Iterator[tuple[str, Recipe]]:
 
 def _of_estimation() -> Iterator[tuple[str, Recipe]]:
     def cheap(**more: Any) -> dict[str, Any]:
-        return {"budget": 60, "rng": 0, "n_jobs": 1, "backend": "threads", "progress": False} | more
+        return {"budget": 60, "rng": 0, "n_jobs": 1, "executor": None, "progress": False} | more
 
     clustered = {"clustering": {"episodes": 100, "restarts": 1, "iterations": 20}, "paired": True}
     yield (
@@ -680,7 +680,7 @@ def _of_reuse() -> Iterator[tuple[str, Recipe]]:
         return {
             "task": world().mdp, "sources": sources, "episodes": 5, "rng": 0, "bounds": (-9.0, 9.0),
             "selector": "tsallis-inf", "learner": pm.QLearning(), "trials": 1, "share": False, "on_violation": "raise",
-            "n_jobs": 1, "backend": None, "save": None, "progress": False,
+            "n_jobs": 1, "executor": None, "save": None, "progress": False,
         } | more  # fmt: skip
 
     work = frozenset({"episodes", "trials"})

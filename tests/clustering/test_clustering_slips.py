@@ -32,10 +32,10 @@ REFUSED = {
     "a flag, progress": (lambda: search(n_clusters=2, progress=1), "search_clusterings: progress is 1, must be True"),
     "a near name": (
         lambda: by_episodes(n_cluster=2),
-        r"sensitivity: n_cluster is no option here \(did you mean n_clusters\?\), must be one of backend, certify, ",
+        r"sensitivity: n_cluster is no option here \(did you mean n_clusters\?\), must be one of certify, ",
     ),
     "another word": (lambda: by_episodes(k=2), r"sensitivity: k is no option here \(did you mean n_clusters\?\), must"),
-    "an odd name": (lambda: by_episodes(zebra=2), "sensitivity: zebra is no option here, must be one of backend"),
+    "an odd name": (lambda: by_episodes(zebra=2), "sensitivity: zebra is no option here, must be one of certify"),
     "an argument in the plural": (lambda: by_episodes(span=2), "sensitivity: span is no option here, must be one of"),
     "episodes alone": (
         lambda: search(episodes=100),

@@ -45,7 +45,7 @@ def test_a_return_that_overflows_is_refused_by_the_name_of_the_task():
     with pytest.raises(TaskError, match=sentence):
         episode_returns(task, [TablePolicy([1, 1])], [EpisodeRange(0, 0, 3)], 0)
     with pytest.raises(TaskError, match=sentence):
-        pm.estimate_cross_values([task], [[1, 1]], budget=50, rng=0, backend="threads")
+        pm.estimate_cross_values([task], [[1, 1]], budget=50, rng=0)
 
 
 def test_returns_whose_mean_overflows_are_refused():
@@ -53,7 +53,7 @@ def test_returns_whose_mean_overflows_are_refused():
     with pytest.raises(TaskError, match=r"^fortunate: returns are as large as 5.1e\+307, must be smaller"):
         estimate_values(task, [[0, 1]], episodes=30, seed=0)
     with pytest.raises(InvalidInputError, match=r"tasks\[0\] \(fortunate\) is 5.1e\+307 in size, must be at most"):
-        pm.estimate_cross_values([task], [[1, 1]], budget=50, rng=0, backend="threads")
+        pm.estimate_cross_values([task], [[1, 1]], budget=50, rng=0)
 
 
 @pytest.mark.parametrize("pays", [Rich, Fortunate])

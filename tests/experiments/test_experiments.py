@@ -241,7 +241,7 @@ def test_the_report_reads_what_was_written(quick: Reproduction, tmp_path: Path) 
 
 def test_the_same_bits_on_any_workers_and_in_any_company(quick: Reproduction, tmp_path: Path) -> None:
     one = reproduce(SMALL, out=tmp_path / "one", quick=True, n_jobs=1)
-    two = reproduce(SMALL, out=tmp_path / "two", quick=True, n_jobs=2, backend="loky")
+    two = reproduce(SMALL, out=tmp_path / "two", quick=True, n_jobs=2)
     assert files(one.out) == files(two.out)
     for name in SMALL:  # run alone or with all others
         assert files(one.out / "figures" / name) == files(quick.out / "figures" / name)

@@ -20,8 +20,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from clustering_reference import random_symmetric
+from executors import wait_until
 from reference import random_mdp, random_policy
-from test_backends import LAKE, assert_same_run, compiled_trials, plain_trials, wait_until
+from transfer_runs import LAKE, assert_same_run, compiled_trials, plain_trials
 
 from pastmaster import (
     Chain,
@@ -523,18 +524,18 @@ def encode(results):
 
 if __name__ == "__main__":
     keep = parallel.Saved(folder, parallel.digest("test"), encode, lambda arrays, _: list(arrays["r"]))
-    found = parallel.run(job, range(30), n_jobs=2, backend=sys.argv[3], save=keep)
+    found = parallel.run(job, range(30), n_jobs=2, processes=sys.argv[3] == "processes", save=keep)
     sys.stdout.write(np.stack(found).tobytes().hex())
 """
 
 
-@pytest.mark.parametrize("backend", ["threads", "loky"])
-def test_a_killed_driver_loses_at_most_a_chunk_to_a_worker(backend, tmp_path):
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_a_killed_driver_loses_at_most_a_chunk_to_a_worker(kind, tmp_path):
     notes, folder, script = tmp_path / "notes", tmp_path / "folder", tmp_path / "driver.py"
     notes.mkdir()
     folder.mkdir()
     script.write_text(DRIVER)
-    command = [sys.executable, script, notes, folder, backend]
+    command = [sys.executable, script, notes, folder, kind]
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     wait_until(lambda: len(list(folder.glob("*.npz"))) >= 8, "eight chunks have not been kept")
     driver.send_signal(signal.SIGKILL)
@@ -546,7 +547,7 @@ def test_a_killed_driver_loses_at_most_a_chunk_to_a_worker(backend, tmp_path):
     (folder / "again").touch()
     second = subprocess.run(command, capture_output=True, check=True)
     redone = len(list(notes.iterdir())) - 30
-    print(f"{backend}: killed with {kept} chunks kept and {begun} begun, {redone} run twice")
+    print(f"{kind}: killed with {kept} chunks kept and {begun} begun, {redone} run twice")
     assert redone == begun - kept
     assert 0 <= redone <= 2
     assert second.stdout.decode() == np.stack([np.random.default_rng(i).random(50) for i in range(30)]).tobytes().hex()

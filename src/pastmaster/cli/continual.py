@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 @options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
 @options.seed_option("Random seed of the run.")
 @options.jobs_option
+@options.workers_option
 @options.json_option
 @options.picture_option
 @options.quiet_option("No bar.")
 def continual(
     place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int | None,
     k: int | None, must_keep: tuple[str, ...], never_keep: tuple[str, ...],
-    log: Path | None, tensorboard: Path | None, seed: int, jobs: int, as_json: bool, picture: Path | None, quiet: bool,
+    log: Path | None, tensorboard: Path | None, seed: int, jobs: int,
+    workers: str | None, as_json: bool, picture: Path | None, quiet: bool,
     **settings: Any,
 ) -> None:  # fmt: skip
     """Meet task after task, reusing what is kept and keeping what is learned.
@@ -71,9 +73,15 @@ def continual(
         if printing.bars_wanted(quiet):
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
-            repository, rng=seed, model=not no_model, hooks=hooks, n_jobs=jobs,
-            clustering=clustering or None, **settings, **options.arm_settings(selector, learner, tasks[0]),
-        )  # fmt: skip
+            repository,
+            rng=seed,
+            model=not no_model,
+            hooks=hooks,
+            clustering=clustering or None,
+            **stack.enter_context(options.workers(jobs, workers)),
+            **settings,
+            **options.arm_settings(selector, learner, tasks[0]),
+        )
         try:
             run = agent.run(tasks)
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from pastmaster.cli.printing import say
 from pastmaster.errors import PastmasterError
+from pastmaster.tables import one_line
 from pastmaster.texts import printable
 
 if TYPE_CHECKING:
@@ -29,9 +32,17 @@ MEASURED_ALONE = f"--price is {MEASURED}, must be given with --episodes, and not
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
 ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names
-    "n_tasks": ("count",), "n_sequences": ("sequences",), "n_targets": ("targets",), "n_jobs": ("jobs",),
-    "number": ("numbers",), "most": ("k",), "span": ("bounds",), "n_clusters": ("k",), "max_radius": ("max_loss",),
-}  # fmt: skip
+    "n_tasks": ("count",),
+    "n_sequences": ("sequences",),
+    "n_targets": ("targets",),
+    "n_jobs": ("jobs",),
+    "executor": ("workers",),
+    "number": ("numbers",),
+    "most": ("k",),
+    "span": ("bounds",),
+    "n_clusters": ("k",),
+    "max_radius": ("max_loss",),
+}
 
 
 class Interrupted(click.ClickException):
@@ -202,13 +213,31 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 jobs_option = click.option("--jobs", type=int, default=1, show_default=True, help="Workers; -1: one to a core.")
 
 
-def _backends() -> Sequence[str]:
-    from pastmaster.parallel import BACKENDS
+workers_option = click.option(
+    "--workers", metavar="ADDRESS", help="Use the workers of the dask scheduler there, such as tcp://10.0.0.1:8786."
+)
 
-    return list(BACKENDS)
 
-
-backend_option = click.option("--backend", type=LazyChoice(_backends), help="Where the workers are.")
+@contextmanager
+def workers(jobs: int, address: str | None) -> Iterator[dict[str, Any]]:
+    """``--jobs`` or ``--workers`` as arguments of a function; the connection to a scheduler lasts as long as this."""
+    if address is None:
+        yield {"n_jobs": jobs}
+        return
+    given = click.get_current_context().get_parameter_source("jobs")
+    if given is not ParameterSource.DEFAULT:
+        raise click.UsageError("--jobs and --workers are given, must be one of the two")
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise click.UsageError("--workers needs the package distributed: pip install 'pastmaster[dask]'") from None
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = one_line(str(error))
+        raise click.ClickException(f"--workers is {address!r}, where no dask scheduler answers ({reason})") from None
+    with client:
+        yield {"executor": client.get_executor()}
 
 
 def _drawable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -288,7 +317,6 @@ modules_option = click.option(
 
 def imported(modules: Sequence[str]) -> None:
     """Import the modules that a person named; those in the current folder are found."""
-    import importlib
     import sys
 
     here = str(Path.cwd())

@@ -38,7 +38,7 @@ PAPERS = {"k": "n_clusters", "max_loss": "max_radius", "episodes": "episodes"}  
 @options.seed_option("Random seed of the search.")
 @click.option("--all", "every", is_flag=True, help="A line for every task, also where there are many.")
 @options.jobs_option
-@options.backend_option
+@options.workers_option
 @options.json_option
 @options.picture_option
 @options.quiet_option("No bars.")
@@ -94,12 +94,17 @@ def _answer(repository: Repository, asked: dict[str, Any]) -> Clustering:
         return repository.keep(rng=asked["seed"], span=span, **question, **told)
     if told or asked["price"] is not None:
         raise click.UsageError("--symmetric is given with --price, --must-keep or --never-keep, must be left out")
-    question = {name: asked[name] for name in ("directed", "restarts", "certify", "backend")}
+    question = {name: asked[name] for name in ("directed", "restarts", "certify")}
     question |= {paper: asked[name] for name, paper in PAPERS.items()}
-    return repository.cluster(
-        rng=asked["seed"], span=span, certify_seconds=asked["time_limit"], n_jobs=asked["jobs"],
-        progress=printing.bars_wanted(asked["quiet"]), **question,
-    )  # fmt: skip
+    with options.workers(asked["jobs"], asked["workers"]) as workers:
+        return repository.cluster(
+            rng=asked["seed"],
+            span=span,
+            certify_seconds=asked["time_limit"],
+            progress=printing.bars_wanted(asked["quiet"]),
+            **workers,
+            **question,
+        )
 
 
 def _print(kept: list[dict[str, Any]]) -> None:

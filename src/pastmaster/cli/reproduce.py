@@ -43,7 +43,7 @@ FIRST_SEED = 5000  # as in experiments.readings, which is not imported for --hel
     "earlier reproduction left there is removed.  [default: reproduction, or quick-reproduction]",
 )  # fmt: skip
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Workers; -1: one for each core.")
-@options.backend_option
+@options.workers_option
 @options.whole_option("--seed", FIRST_SEED, "The first seed.", at_least=0)
 @options.json_option
 @options.quiet_option("No bar.")
@@ -55,7 +55,7 @@ def reproduce(
     readings: tuple[str, ...],
     out: Path | None,
     jobs: int,
-    backend: str | None,
+    workers: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -82,10 +82,11 @@ def reproduce(
     out = out or Path("quick-reproduction" if quick else "reproduction")
     bars = printing.bars_wanted(quiet)
     try:
-        found = experiments.reproduce(
-            names, out=out, seeds=range(seed, seed + seeds), readings=readings or tuple(experiments.READINGS),
-            quick=quick, n_jobs=jobs, backend=backend, progress=bars,
-        )  # fmt: skip
+        with options.workers(jobs, workers) as where:
+            found = experiments.reproduce(
+                names, out=out, seeds=range(seed, seed + seeds), readings=readings or tuple(experiments.READINGS),
+                quick=quick, progress=bars, **where,
+            )  # fmt: skip
     except KeyboardInterrupt:
         done = len(list((out / "units").glob("*.npz")))
         kept = f"{done} settings are done and kept in {out / 'units'}"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @options.bounds_option
 @options.seed_option("Random seed of the run.")
 @options.jobs_option
+@options.workers_option
 @options.json_option
 @options.picture_option
 @click.option(
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 @options.quiet_option("No bars.")
 def transfer(
     place: str, named: NamedTasks, selector: str | None, learner: str | None, bounds: tuple[float, float] | None,
-    seed: int, jobs: int, as_json: bool, picture: Path | None, add: bool, quiet: bool, **amounts: Any,
+    seed: int, jobs: int, workers: str | None, as_json: bool, picture: Path | None, add: bool, quiet: bool,
+    **amounts: Any,
 ) -> None:  # fmt: skip
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
@@ -64,10 +66,19 @@ def transfer(
         declared = bounds or _bounds(repository)
         informed = selector is None or SELECTORS[selector].informed
         experience = repository.experience([policy.id for policy in kept]) if informed else None
-    run = run_transfer(
-        task, sources, bounds=declared, experience=experience, rng=seed, on_violation="widen", n_jobs=jobs,
-        progress=printing.bars_wanted(quiet), **amounts, **options.arm_settings(selector, learner, task),
-    )  # fmt: skip
+    with options.workers(jobs, workers) as where:
+        run = run_transfer(
+            task,
+            sources,
+            bounds=declared,
+            experience=experience,
+            rng=seed,
+            on_violation="widen",
+            progress=printing.bars_wanted(quiet),
+            **where,
+            **amounts,
+            **options.arm_settings(selector, learner, task),
+        )
     added, modelled = None, isinstance(task, TabularMDP)
     if add:
         with options.opened(place) as repository:

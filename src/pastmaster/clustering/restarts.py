@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ class Search:
             return Walk(walker.labels, walker.best_cost, walker.trace, False)
 
     def walks(
-        self, items: list[Restart], folder: Path | None, n_jobs: int, backend: str | None, progress: bool
+        self, items: list[Restart], folder: Path | None, n_jobs: int, executor: Executor | None, progress: bool
     ) -> list[Walk]:
         """All walks, those kept in the folder included; Ctrl-C ends them early."""
         saved: parallel.Saved[Restart, Walk] | None = None
@@ -177,9 +178,16 @@ class Search:
             key = parallel.digest("search_clusterings", arrays, numbers, items)
             saved = parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
         return parallel.run(
-            self.restart, items, n_jobs=n_jobs, backend=backend, save=saved, progress=progress, label="clustering",
-            on_interrupt=self.stop.set, caller="search_clusterings",
-        )  # fmt: skip
+            self.restart,
+            items,
+            n_jobs=n_jobs,
+            executor=executor,
+            save=saved,
+            progress=progress,
+            label="clustering",
+            on_interrupt=self.stop.set,
+            caller="search_clusterings",
+        )
 
     def _walks_from_arrays(self, arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
         labels, cost, trace = arrays["labels"], arrays["cost"], arrays["trace"]

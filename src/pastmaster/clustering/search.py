@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +44,7 @@ def search_clusterings(
     n_clusters: int | None = None, max_radius: float | None = None, directed: bool = False, kind: Kind = "average",
     restarts: int = 20, iterations: int = 100_000, variant: Literal["default", "paper"] = "default",
     chain: Chain | None = None, time_limit: float | None = None, certify: bool = False, certify_seconds: float = 30.0,
-    n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
+    n_jobs: int = 1, executor: Executor | None = None, save: str | Path | None = None, progress: bool = False,
 ) -> Clustering:  # fmt: skip
     """Find the cheapest clustering: which few of many policies to keep.
 
@@ -67,7 +68,7 @@ def search_clusterings(
         Seconds after which the best so far is returned, as it is at Ctrl-C; whether to look for a lower bound (a
         cheaper clustering met there is taken), and for how long. With both, the search takes at most half of
         ``time_limit``, and the bound is looked for in what is left of it.
-    n_jobs, backend, save, progress
+    n_jobs, executor, save, progress
         As for ``parallel.run``; the same call goes on from the walks kept in the folder ``save``. The result is the
         same, unless time cuts it short (recombination has a limit of its own: 5 s for each of three programs).
     rng : int, numpy.random.Generator, optional
@@ -96,6 +97,7 @@ def search_clusterings(
     if flag(CALLER, "certify", certify) and kind != "average":
         raise InvalidInputError(f"{CALLER}: certify is True and kind {kind!r}, must be 'average' to be certified")
     flag(CALLER, "progress", progress)
+    parallel.check_workers(CALLER, n_jobs, executor)
     generator, seed = seeded(CALLER, rng)
     folder = None if save is None else parallel.saving_folder(CALLER, save)
     if max_radius is not None:
@@ -107,7 +109,7 @@ def search_clusterings(
     large, factor = problem.magnified()
     search = Search(large, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
     search.ladder = search.ladder if chain is None or chain.ladder is None else search.ladder / factor
-    walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, backend, progress)
+    walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, executor, progress)
     left = min(certify_seconds, begun + seconds - time.perf_counter())
     found = replace(_best(search, walks, left if certify else None), seed=seed)
     return found if factor == 1.0 else _reduced(found, problem, factor)

@@ -13,6 +13,7 @@ together with its run. So an agent that was killed continues with the task it wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from functools import partial
 from inspect import signature
 from itertools import chain, islice
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from pastmaster import parallel
 from pastmaster.checks import called_as, chosen, flag, known_options, listed, text, whole
 from pastmaster.continual.events import Event, Hook, Reclustered, TaskDone
 from pastmaster.continual.run import ContinualRun
@@ -70,12 +72,13 @@ class ContinualTransfer:
         Whether to solve tasks that have a model. If not, their learned policies are stored.
     evaluation_episodes : int, optional
         How many episodes value a learned policy in a task: 30 by default.
-    clustering, n_jobs : mapping, optional, and int
+    clustering, n_jobs, executor : mapping, optional, int, and concurrent.futures.Executor, optional
         How to choose what is kept. By default ``Repository.keep`` does, at the price at which stored tasks, left out,
         earn most (``price="measured"``). ``{"k": 3, "must_keep": "ppo.zip"}`` pins what you have settled: ``k``,
         ``max_loss`` or ``price``, and ``must_keep`` and ``never_keep``, by name. With arguments for
         ``Repository.cluster``, or with a selector that takes no experience, the paper's cost decides: ``{"method":
-        "search"}`` is the paper's, with symmetric distances.
+        "search"}`` is the paper's, with symmetric distances; its walks run on so many workers, or on those of an
+        executor.
     name : str
         The stream's name: a repository can hold several.
     hooks : iterable of callables
@@ -112,6 +115,7 @@ class ContinualTransfer:
         name: str = "continual",
         hooks: Iterable[Hook] = (),
         n_jobs: int = 1,
+        executor: Executor | None = None,
         **transfer_options: Any,
     ) -> None:
         caller = "ContinualTransfer"
@@ -119,7 +123,9 @@ class ContinualTransfer:
             raise InvalidInputError(f"{caller}: repository is {shown(repository)}, must be a Repository")
         if not 0 < len(text(caller, "name", name)) <= 200:
             raise InvalidInputError(f"{caller}: name is {shown(name)}, must be a text of 1 to 200 letters")
-        self.repository, self.name, self.n_jobs = repository, name, n_jobs
+        parallel.check_workers(caller, n_jobs, executor)
+        self.repository, self.name = repository, name
+        self.n_jobs, self.executor = n_jobs, executor
         self.hooks = listed(hooks, f"{caller}: hooks")
         if wrong := [hook for hook in self.hooks if not callable(hook)]:
             raise InvalidInputError(f"{caller}: hooks holds {shown(wrong[0])}, must hold functions of an event")
@@ -257,7 +263,7 @@ class ContinualTransfer:
             return
         options: dict[str, Any] = {} if self.bounds is None else {"span": self.bounds.span}
         if self.clustering.get("method") != "greedy":
-            options["n_jobs"] = self.n_jobs
+            options |= {"n_jobs": self.n_jobs, "executor": self.executor}
         options |= self.clustering
         record = stored.cluster(met, episodes=self.episodes, rng=self._generator(met, 1), **options)
         self._tell(Reclustered.of(record))

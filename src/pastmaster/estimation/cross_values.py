@@ -8,6 +8,7 @@ intervals are in ``intervals``, where the next round's episodes go in ``allocati
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,7 +48,7 @@ def estimate_cross_values(
     budget: int, rng: Rng = None, clustering: Mapping[str, Any] | None = None,
     allocation: Literal["sequential", "uniform"] | None = None,
     precision: float | None = None, confidence: float = 0.95, paired: bool | None = None,
-    bounds: tuple[float, float] | None = None, n_jobs: int = 1, backend: str | None = None,
+    bounds: tuple[float, float] | None = None, n_jobs: int = 1, executor: Executor | None = None,
     save: str | Path | None = None, progress: bool = False,
 ) -> CrossValueEstimate:  # fmt: skip
     """Estimate by episodes what every policy is worth in every task.
@@ -77,9 +78,9 @@ def estimate_cross_values(
     bounds : (float, float), optional
         Bounds on a return in all tasks; by default those each task knows, else twice the range seen so far, and then
         nothing is guaranteed, which the result says.
-    n_jobs, backend, save, progress
-        As for ``parallel.run``, "loky" by default. ``save`` is a folder of finished episodes: the same call goes on
-        from them; tasks and policies must then be data.
+    n_jobs, executor, save, progress
+        As for ``parallel.run``; several workers of this machine are processes. ``save`` is a folder of finished
+        episodes: the same call goes on from them; tasks and policies must then be data.
 
     Returns
     -------
@@ -104,6 +105,7 @@ def estimate_cross_values(
     (task_names, tasks), (names, policies) = (
         with_names(f"{CALLER}: {kind}", given) for kind, given in (("tasks", tasks), ("policies", policies))
     )
+    parallel.check_workers(CALLER, n_jobs, executor)
     tasks, own, progress = _checked_tasks(tasks), policies is None, flag(CALLER, "progress", progress)
     columns = _own_policies(tasks) if own else _checked_columns(policies)
     returns = _exact_returns(tasks, columns, own if paired is None else flag(CALLER, "paired", paired))
@@ -111,7 +113,7 @@ def estimate_cross_values(
     estimation = _Estimation(returns, Ranges(tasks, bounds), generator.spawn(1)[0], clustering, **aim)
     seeds = generator.integers(2**63, size=len(tasks)).tolist()
     folder = None if save is None else parallel.saving_folder(CALLER, save)
-    with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, backend, progress)) as runner:
+    with closing(EpisodeRunner(tasks, columns, seeds, folder, n_jobs, executor, progress)) as runner:
         found = estimation.run(runner)
     called = tuple(task_names) or tuple(task.name for task in tasks)
     own_names = called if own else tuple(p.name if isinstance(p, NetworkPolicy | OnnxPolicy) else "" for p in columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,18 +33,32 @@ class EpisodeRunner:
     """Tasks, policies and seeds, and how their episodes are run."""
 
     def __init__(
-        self, tasks: list[Task], policies: list[Policy], seeds: list[int], folder: Path | None, n_jobs: int,
-        backend: str | None, progress: bool,
-    ) -> None:  # fmt: skip
-        self.program = backend not in ("dask", "ray") and all(is_program(task, policies) for task in tasks)
-        self.player = (_Program if self.program else _Player)(tasks, policies, seeds)
-        if parallel.worker_count(n_jobs, CALLER) > 1 and parallel.checked_backend(backend, CALLER) is None:
-            backend = "loky"  # environments hold the interpreter
+        self,
+        tasks: list[Task],
+        policies: list[Policy],
+        seeds: list[int],
+        folder: Path | None,
+        n_jobs: int,
+        executor: Executor | None,
+        progress: bool,
+    ) -> None:
+        self.program = executor is None and all(is_program(task, policies) for task in tasks)
         if self.program:
-            n_jobs, backend = 1, None  # it uses all cores, or another device
-        self.workers: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": CALLER}
-        self.workers["team"] = parallel.Team()  # for all rounds
-        self.folder, self.identity = folder, None if folder is None else _identity(tasks, policies)
+            self.player: _Player = _Program(tasks, policies, seeds)
+            n_jobs = 1  # it uses all cores, or another device
+        else:
+            self.player = _Player(tasks, policies, seeds)
+        self.team = parallel.Team()  # for all rounds
+        self.workers: dict[str, Any] = {
+            "n_jobs": n_jobs,
+            "executor": executor,
+            "processes": True,  # environments hold the interpreter
+            "progress": progress,
+            "team": self.team,
+            "caller": CALLER,
+        }
+        self.folder = folder
+        self.identity = None if folder is None else _identity(tasks, policies)
 
     def run(self, returns: Returns, plan: LongArray) -> None:
         """Run plan[i, j] more episodes of each entry, and add their returns."""
@@ -65,7 +80,7 @@ class EpisodeRunner:
 
     def close(self) -> None:
         """Let the workers go."""
-        self.workers["team"].close()
+        self.team.close()
 
     def _saved(self, folder: Path, pieces: list[Runs]) -> parallel.Saved[Runs, FloatArray]:
         tasks = [piece.task.tolist() if self.program else int(piece.task[0]) for piece in pieces]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -55,7 +56,7 @@ def reproduce(
     readings: Iterable[Reading | str | Path] = tuple(READINGS),
     quick: bool = False,
     n_jobs: int = 1,
-    backend: str | None = None,
+    executor: Executor | None = None,
     progress: bool = False,
 ) -> Reproduction:
     """Run the paper's experiments and judge what it says, sentence by sentence.
@@ -75,9 +76,9 @@ def reproduce(
         "printed", "undiscounted", a ``Reading``, or a TOML file with one.
     quick : bool
         A look at each experiment in a few runs, which judges nothing.
-    n_jobs, backend, progress
-        The number of workers (-1: one for each core), their kind ("threads", "loky", "dask" or "ray"; by default
-        several are processes, which Ctrl-C ends at once), and whether to show a bar.
+    n_jobs, executor, progress
+        The number of workers (-1: one for each core; several are processes, which Ctrl-C ends at once), or a
+        ``concurrent.futures.Executor`` whose workers are used instead; and whether to show a bar.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def reproduce(
     for experiment in chosen:
         experiment.check()
     folder = parallel.saving_folder("reproduce", out)
-    draws = _run(chosen, given, numbers, scale, folder / UNITS, n_jobs=n_jobs, backend=backend, progress=progress)
+    draws = _run(chosen, given, numbers, scale, folder / UNITS, n_jobs=n_jobs, executor=executor, progress=progress)
     judged = _judged([one.name for one in chosen], given, draws, quick)
     replaced = clear(folder, EXPERIMENTS)
     for experiment in chosen:
@@ -156,8 +157,7 @@ def _run(
     Each has a file, which any reproduction can use. ``how`` is about workers and the bar.
     """
     parallel.saving_folder("reproduce", folder)
-    if how["backend"] is None and parallel.worker_count(how["n_jobs"], "reproduce") > 1:
-        how["backend"] = "loky"
+    how["processes"] = True
     wanted = [*(unit for one in chosen for unit in one.common),
               *(unit for one in chosen for reading in readings for unit in one.units(reading))]  # fmt: skip
     units = sorted({unit.name: unit for unit in wanted}.values(), key=lambda unit: -unit.weight)

@@ -1,42 +1,43 @@
-"""The one place that knows about workers: an ordered map over independent jobs, on threads, processes or a cluster.
+"""An ordered map over independent jobs, on the workers of any executor, or on those of this machine.
 
 Jobs are grouped in chunks, at most ``MOST_CHUNKS`` and however many workers there are, so that results and saved files
-are the same on one core and on a cluster. A chunk is what a lost worker, or a killed driver, can cost.
+are the same on one core and on a cluster. A chunk is what a killed driver can cost each worker.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from pastmaster.checks import called_as, is_whole
-from pastmaster.errors import InvalidInputError
-from pastmaster.parallel import interrupts
-from pastmaster.parallel.on_dask import Dask
-from pastmaster.parallel.on_ray import Ray
+from pastmaster.errors import InvalidInputError, LostWorkerError, PastmasterError
 from pastmaster.parallel.saved import Saved, as_text, digest, from_text, saving_folder
-from pastmaster.parallel.workers import ATTEMPTS, Function, Loky, LostWorkerError, Threads, Workers, in_words
-from pastmaster.tables import shown
+from pastmaster.parallel.workers import Function, Workers, workers_for
+from pastmaster.shield import Shield
+from pastmaster.tables import one_line, shown
 
 __all__ = [
-    "BACKENDS", "MOST_CHUNKS", "LostWorkerError", "Saved", "Team", "as_text", "checked_backend", "digest", "from_text",
-    "run", "saving_folder", "tracked", "worker_count",
-]  # fmt: skip
+    "MOST_CHUNKS",
+    "Saved",
+    "Team",
+    "as_text",
+    "check_workers",
+    "digest",
+    "from_text",
+    "run",
+    "saving_folder",
+    "tracked",
+    "worker_count",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_CHUNKS = 256  # few enough that handing one over (about 1 ms) and saving it (about 5 ms) do not matter
-BACKENDS: dict[str, Callable[[Function, int], Workers]] = {
-    "threads": Threads,
-    "loky": Loky,
-    "dask": Dask,
-    "ray": Ray,
-}
+LONGEST_REASON = 200  # letters of an executor's error
 
 
 class Team:
@@ -48,20 +49,17 @@ class Team:
     def __init__(self) -> None:
         self.workers: Workers | None = None
 
-    def hire(self, function: Callable[[Any], Any], kind: str, count: int) -> Workers:
+    def hire(self, function: Function, count: int, executor: Executor | None, processes: bool) -> Workers:
         """The workers, made at the first call."""
         if self.workers is None:
-            with interrupts.deferred():
-                self.workers = BACKENDS[kind](function, count)
-            self.workers.greet()
+            self.workers = workers_for(function, count, executor, processes)
         return self.workers
 
-    def close(self) -> None:
-        """End the workers that were started here."""
+    def close(self, futures: Iterable[Future[Any]] = ()) -> None:
+        """End the workers that were started here, and what is under way or waits."""
         workers, self.workers = self.workers, None
         if workers is not None:
-            with interrupts.deferred():
-                workers.close()
+            workers.close(list(futures))
 
 
 def run(
@@ -69,7 +67,8 @@ def run(
     items: Sequence[Item],
     *,
     n_jobs: int = 1,
-    backend: str | None = None,
+    executor: Executor | None = None,
+    processes: bool = False,
     save: Saved[Item, Result] | None = None,
     progress: bool = False,
     label: str = "",
@@ -79,31 +78,37 @@ def run(
 ) -> list[Result]:
     """``[function(item) for item in items]`` on several workers.
 
-    Neither the results nor their order depend on the workers. A chunk whose worker dies is run again; an error in a
-    job reaches the caller.
+    Neither the results nor their order depend on the workers. An error in a job reaches the caller as it is.
 
     Parameters
     ----------
     function, items : callable, sequence
         What to run, and on what.
     n_jobs : int
-        The number of workers; -1 is one to a core.
-    backend : "threads", "loky", "dask", "ray" or None
-        Threads suit jobs that spend their time in kernels, which release the GIL; "loky" is worker processes on this
-        machine; "dask" and "ray" are the cluster this program is connected to, which then settles the number of
-        workers, or else a local one. None is threads, or the caller itself for one worker.
+        The number of workers of this machine; -1 is one to a core, 1 is the caller itself.
+    executor : concurrent.futures.Executor, optional
+        Other workers instead: a ``ProcessPoolExecutor``, loky's, ``distributed.Client(...).get_executor()``. It stays
+        open. Its workers are sent bytes, except for a ``ThreadPoolExecutor``, which shares what this process has.
+    processes : bool
+        Whether several workers of this machine are processes: for jobs in Python, which hold the GIL. Threads, which
+        start at once, suit jobs that spend their time in kernels.
     save : Saved, optional
         Where finished chunks are written at once, and not run again if they are found there.
     progress, label : bool, str
         Whether to show a bar, and what it is called.
     on_interrupt : callable, optional
         Called on Ctrl-C. After that jobs on threads should end by themselves, early, and every result is still
-        returned; workers of other kinds are ended, and the results of finished chunks are returned, if there are any.
-        In the caller itself the jobs get the KeyboardInterrupt.
+        returned; of other workers the results of finished chunks are returned, if there are any. In the caller itself
+        the jobs get the KeyboardInterrupt.
     team : Team, optional
         Keeps its workers for the next call.
     caller : str
         The function that a person called, with which errors begin.
+
+    Raises
+    ------
+    LostWorkerError
+        If the executor cannot go on because a worker died.
 
     Examples
     --------
@@ -111,20 +116,24 @@ def run(
     >>> parallel.run(abs, [-1, 2, -3], n_jobs=2)
     [1, 2, 3]
     """
-    count, kind = worker_count(n_jobs, caller), checked_backend(backend, caller)
+    check_workers(caller, n_jobs, executor)
+    count = worker_count(n_jobs, caller)
     chunks = _Chunks(items, save, progress, label, caller)
     left = chunks.left
-    if kind in (None, "threads") and (count == 1 or not left):
+    if executor is None and (count == 1 or not left):
         chunks.collect((index, [function(item) for item in chunk]) for index, chunk in left.items())
     elif left:
-        held, kind, undisturbed = team or Team(), kind or "threads", False
+        held = team or Team()
+        if team is None:
+            count = min(count, len(left))
+        undisturbed = False
         try:
-            with in_words(caller, kind):
-                workers = held.hire(function, kind, min(count, len(left)) if team is None else count)
+            with called_as(caller):
+                workers = held.hire(function, count, executor, processes)
             undisturbed = chunks.run_on(workers, on_interrupt)
         finally:
             if team is None or not undisturbed:
-                held.close()
+                held.close(chunks.futures.values())
     return [result for index in sorted(chunks.results) for result in chunks.results[index]]
 
 
@@ -134,12 +143,19 @@ class _Chunks:
     def __init__(
         self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str, caller: str
     ) -> None:
-        self.chunks, self.save, self.progress, self.label, self.caller = _chunks(items), save, progress, label, caller
+        self.chunks = _chunks(items)
+        self.save = save
+        self.progress = progress
+        self.label = label
+        self.caller = caller
+        self.results: dict[int, list[Any]] = {}
+        self.futures: dict[int, Future[Any]] = {}  # of the chunks that were handed over and are not finished
+        if save is None:
+            return
         with called_as(caller):
-            self.results: dict[int, list[Any]] = {} if save is None else save.found(self.chunks)
-            if save is not None and self.left:
+            self.results = save.found(self.chunks)
+            if self.left:
                 save.check_writable()
-        self.futures: dict[int, Future[Any]] = {}
 
     @property
     def left(self) -> dict[int, Sequence[Any]]:
@@ -152,6 +168,7 @@ class _Chunks:
         def taken() -> Iterator[None]:
             for index, results in finished:
                 self.results[index] = results
+                self.futures.pop(index, None)
                 if self.save is not None:
                     with called_as(self.caller):
                         self.save.write(index, results)
@@ -161,64 +178,78 @@ class _Chunks:
             pass
 
     def run_on(self, workers: Workers, on_interrupt: Callable[[], None] | None) -> bool:
-        """Run the chunks that are left; returns whether all of them ran.
-
-        Where chunks are saved, workers of this machine begin no other chunk before that: a killed driver costs each of
-        them one.
-        """
-        most = len(self.chunks) if self.save is None or workers.count is None else workers.count
+        """Run the chunks that are left; returns whether all of them ran."""
         try:
-            self.collect(self._finished(workers, most))
+            self.collect(self._finished(workers))
         except KeyboardInterrupt:
             if on_interrupt is None:
                 raise
             on_interrupt()
             if workers.in_this_process:
-                self.save, self.progress = None, False
-                self.collect(self._finished(workers, most))
+                self.save = None
+                self.progress = False
+                self.collect(self._finished(workers))
             if not self.results:
                 raise
             return False
         return True
 
-    def _finished(self, workers: Workers, most: int) -> Iterator[tuple[int, list[Any]]]:
-        """The chunks that are left with their results as they finish, at most ``most`` under way."""
+    def _finished(self, workers: Workers) -> Iterator[tuple[int, list[Any]]]:
+        """The chunks that are left with their results, as they finish."""
         left = self.left
-        under_way = {self.futures[index]: index for index in left if index in self.futures}
         waiting = [index for index in left if index not in self.futures][::-1]
-        checked = time.monotonic()
-        while waiting or under_way:
-            while waiting and len(under_way) < most:
+        unlimited = self.save is None and workers.in_this_process
+        most = len(left) if unlimited else workers.most
+        while waiting or self.futures:
+            while waiting and len(self.futures) < most:
                 index = waiting.pop()
-                with in_words(self.caller, workers.backend):
-                    self.futures[index] = workers.submit(left[index])
-                under_way[self.futures[index]] = index
-            for future in wait(under_way, timeout=workers.check_every, return_when=FIRST_COMPLETED).done:
-                index = under_way.pop(future)
-                yield index, workers.received(self._outcome(workers, future, index))
-            if workers.check_every is not None and time.monotonic() > checked + workers.check_every:
-                with in_words(self.caller, workers.backend):
-                    workers.check()
-                checked = time.monotonic()
+                self._submit(workers, index, left[index])
+            numbers = {future: index for index, future in self.futures.items()}
+            for future in wait(numbers, return_when=FIRST_COMPLETED).done:
+                yield numbers[future], self._results(workers, future)
 
-    def _outcome(self, workers: Workers, future: Future[Any], index: int) -> Any:
-        """What a chunk's worker sent; errors are those of the worker, not of the chunk's jobs."""
-        if workers.in_this_process:
-            return future.result()
-        with in_words(self.caller, workers.backend):
-            try:
-                return workers.greeted(future.result())
-            except workers.lost as error:
-                raise LostWorkerError(
-                    f"a worker died at least {ATTEMPTS} times on chunk {index + 1} of {len(self.chunks)}: "
-                    "is it out of memory?"
-                ) from error
+    def _submit(self, workers: Workers, index: int, items: Sequence[Any]) -> None:
+        """Hand a chunk over. Ctrl-C waits for that, so that no job and no process is forgotten."""
+        try:
+            with called_as(self.caller), Shield():
+                self.futures[index] = workers.submit(items)
+        except PastmasterError:
+            raise
+        except Exception as error:
+            if workers.ours or isinstance(error, BrokenExecutor):
+                raise self._lost(error) from error
+            raise InvalidInputError(
+                f"{self.caller}: executor is {shown(workers.executor)}, which takes no job ({_reason(error)}), "
+                "must be one that was not shut down"
+            ) from error
+
+    def _results(self, workers: Workers, future: Future[Any]) -> list[Any]:
+        """The results of a finished chunk; errors are those of its jobs, or of the executor."""
+        try:
+            outcome = future.result()
+        except workers.lost as error:
+            raise self._lost(error) from error
+        return workers.received(outcome)
+
+    def _lost(self, error: Exception) -> LostWorkerError:
+        if self.save is None:
+            next_time = "with save='a folder' the same call goes on from the chunks that were finished"
+        else:
+            next_time = f"the same call goes on from the chunks kept in {shown(str(self.save.folder))}"
+        return LostWorkerError(f"{self.caller}: the workers failed ({_reason(error)}); {next_time}")
+
+
+def _reason(error: Exception) -> str:
+    """The error of an executor, in a few words."""
+    return one_line(f"{type(error).__name__}: {error}", LONGEST_REASON).removesuffix(":")
 
 
 def _chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
     """The items in order, cut into at most ``MOST_CHUNKS`` pieces of nearly one size."""
+    if not items:
+        return []
     count = min(len(items), MOST_CHUNKS)
-    edges = [i * len(items) // count for i in range(count + 1)] if count else [0]
+    edges = [i * len(items) // count for i in range(count + 1)]
     return [items[first:last] for first, last in pairwise(edges)]
 
 
@@ -230,14 +261,26 @@ def worker_count(n_jobs: int, caller: str = "parallel.run") -> int:
         )
     if n_jobs > 0:
         return int(n_jobs)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def checked_backend(backend: str | None, caller: str = "parallel.run") -> str | None:
-    """The name of a backend, or None."""
-    if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
-        raise InvalidInputError(f"{caller}: backend is {shown(backend)}, must be one of {', '.join(BACKENDS)}, or None")
-    return backend
+def check_workers(caller: str, n_jobs: int, executor: Executor | None) -> None:
+    """Refuse workers that are none, or that are asked for twice."""
+    worker_count(n_jobs, caller)
+    if executor is None:
+        return
+    if not isinstance(executor, Executor):
+        raise InvalidInputError(
+            f"{caller}: executor is {shown(executor)}, must be a concurrent.futures.Executor, such as "
+            "ProcessPoolExecutor(4) or distributed.Client(address).get_executor()"
+        )
+    if n_jobs != 1:
+        raise InvalidInputError(
+            f"{caller}: n_jobs is {n_jobs} and executor {shown(executor)}, must be one of the two: an executor has "
+            "workers of its own"
+        )
 
 
 def tracked(results: Iterable[Result], total: int, progress: bool, label: str) -> Iterable[Result]:

@@ -1,4 +1,4 @@
-"""What goes to a worker process and comes back: bytes, so that every backend carries the same.
+"""What goes to a worker process and comes back: bytes, so that every executor carries the same.
 
 They are cloudpickle's, which knows functions without a name, and which keeps an array read-only (the kernels would be
 compiled anew for others). They go between the processes of one run only, never to or from a file.
@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from uuid import uuid4
 
 import cloudpickle
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import one_line
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ def packed(content: Any) -> bytes:
         return pickled
     except Exception as error:  # pickling runs code of whatever it meets
         raise InvalidInputError(
-            f"run: the jobs hold something that cannot be sent to another process ({error}): use backend='threads'"
+            f"run: the jobs hold something that cannot be sent to another process ({one_line(str(error))}), must hold "
+            "nothing of the kind; n_jobs=1 or a ThreadPoolExecutor as executor sends nothing"
         ) from error
 
 
@@ -56,6 +59,21 @@ def work(function: bytes, items: bytes) -> bytes:
         except Exception:  # an error that cannot be pickled: its text is sent
             failure = packed(Failure(RuntimeError(f"{type(error).__name__}: {error}"), where))
         return failure
+
+
+@dataclass(frozen=True, repr=False)
+class Chunk:
+    """Items and their function, to be called by a worker that has neither."""
+
+    function: bytes
+    items: bytes
+
+    def __call__(self) -> bytes:
+        return work(self.function, self.items)
+
+    def __dask_tokenize__(self) -> str:
+        """A name for the task, which dask would make from all the bytes, slowly."""
+        return uuid4().hex
 
 
 def received(outcome: bytes) -> list[Any]:

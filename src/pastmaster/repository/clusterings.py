@@ -31,7 +31,7 @@ from pastmaster.reuse.price import measured_price
 from pastmaster.tables import one_line, shown
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
-UNRECORDED = ("n_jobs", "backend", "save", "progress")  # options on which no result depends
+UNRECORDED = ("n_jobs", "executor", "save", "progress")  # options on which no result depends
 FIELDS = ("cost", "size_cost", "kind", "directed", "lower_bound", "possible_c", "interrupted")
 COLUMNS = ("must_keep", "never_keep")
 VECTORS = ("labels", "representatives", "radii")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -44,7 +45,7 @@ def transfer(
     gamma: float | None = None,
     horizon: int | None = None,
     n_jobs: int = 1,
-    backend: str | None = None,
+    executor: Executor | None = None,
     save: str | Path | None = None,
     progress: bool = False,
 ) -> TransferRun:
@@ -93,9 +94,9 @@ def transfer(
         the return onto the bounds. The last two are counted in the result.
     gamma, horizon : float, int, optional
         The discount and the most steps of an episode, for a task that does not have its own.
-    n_jobs, backend : int, {"threads", "loky", "dask", "ray"}, optional
-        Workers for the trials (see ``parallel.run``). By default compiled trials run on threads, all others in
-        processes. Results do not depend on either.
+    n_jobs, executor : int, concurrent.futures.Executor, optional
+        Workers for the trials (see ``parallel.run``). On several of this machine compiled trials run on threads, all
+        others in processes. Results do not depend on either.
     save, progress : path, bool, optional
         A folder for finished trials, from which the same call continues; and whether to show a progress bar.
 
@@ -128,17 +129,25 @@ def transfer(
     if selector is None:
         selector = RECOMMENDED["selector"] if known is None else Informed.name
     declared, bounds_from = _chosen_bounds(problem, bounds)
-    shown = progress and trials == 1 and backend in (None, "threads")
+    parallel.check_workers("transfer", n_jobs, executor)
+    shown = progress and trials == 1 and executor is None
     plan = Plan(problem, selector, declared, bounds_from, episodes, on_violation, shown, known)
     fresh = plan.make(episodes, declared, np.random.default_rng(0))  # refuse bad settings before any work
-    backend = _chosen_backend(plan, fresh, trials, n_jobs, backend)
+    _check_shared(problem, trials, n_jobs, executor)
     folder = None if save is None else parallel.saving_folder("transfer", save)
     streams = rng.spawn(trials)
     saved = None if folder is None else saved_trials(folder, plan, fresh, streams)
     results = parallel.run(
-        partial(run_trial, plan), streams, n_jobs=n_jobs, backend=backend, save=saved,
-        progress=progress and trials > 1, label="transfer", caller="transfer",
-    )  # fmt: skip
+        partial(run_trial, plan),
+        streams,
+        n_jobs=n_jobs,
+        executor=executor,
+        processes=trials > 1 and not plan.compiles(fresh),  # Python holds the GIL
+        save=saved,
+        progress=progress and trials > 1,
+        label="transfer",
+        caller="transfer",
+    )
     return TransferRun.of(
         results, problem.sources, bounds_from, names=problem.names, gamma=problem.gamma, seed=seed
     )  # fmt: skip
@@ -160,14 +169,16 @@ def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
     return (UNIT, RUNNING) if found is None else (found.with_span(), OF_TASK)
 
 
-def _chosen_backend(plan: Plan, fresh: Any, trials: int, n_jobs: int, backend: str | None) -> str | None:
-    """The backend asked for; processes for trials in Python; an error if trials would share an environment."""
-    alone = parallel.worker_count(n_jobs, "transfer") == 1 or trials == 1
-    if parallel.checked_backend(backend, "transfer") is None and not (alone or plan.compiles(fresh)):
-        backend = "loky"  # Python holds the GIL
-    if plan.problem.shared_environment and trials > 1 and not (alone and backend in (None, "threads")):
-        wrong = f"n_jobs is {n_jobs}, must be 1" if not alone else f"backend is {shown(backend)}, must be None"
-        raise InvalidInputError(
-            f"transfer: {wrong} for an environment that all trials share; pass its id or a function that makes it"
-        )
-    return backend
+def _check_shared(problem: Problem, trials: int, n_jobs: int, executor: Executor | None) -> None:
+    """Refuse workers whose trials would share an environment."""
+    if not problem.shared_environment or trials == 1:
+        return
+    if executor is not None:
+        wrong = f"executor is {shown(executor)}, must be None"
+    elif parallel.worker_count(n_jobs) > 1:
+        wrong = f"n_jobs is {n_jobs}, must be 1"
+    else:
+        return
+    raise InvalidInputError(
+        f"transfer: {wrong} for an environment that all trials share; pass its id or a function that makes it"
+    )

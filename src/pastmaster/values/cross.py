@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ _Solved = tuple[IntArray, str]
 
 def cross_values(
     tasks: TabularMDP | Iterable[Any], policies: Iterable[Any] | None = None, *,
-    n_jobs: int = 1, backend: str | None = None, save: str | Path | None = None, progress: bool = False,
+    n_jobs: int = 1, executor: Executor | None = None, save: str | Path | None = None, progress: bool = False,
 ) -> CrossValues:  # fmt: skip
     """U [N, M]: the exact value of each policy in each task, from the task's start and to its horizon.
 
@@ -48,9 +49,9 @@ def cross_values(
         One task or many, with the same states, actions and gamma.
     policies : iterable of TablePolicy, Solution or array_like, optional
         Actions [S] or probabilities [S, A]. By default policy j is the canonical optimal policy of task j.
-    n_jobs, backend, progress
-        The number of workers (-1: one on each core), their kind ("threads", the default, "loky", "dask" or "ray"), and
-        whether to show a progress bar. The values do not depend on them.
+    n_jobs, executor, progress
+        The number of threads (-1: one on each core), or a ``concurrent.futures.Executor`` whose workers are used
+        instead; and whether to show a progress bar. The values do not depend on them.
     save : path, optional
         A folder for finished work: the same call goes on from it.
 
@@ -80,7 +81,7 @@ def cross_values(
     check_alike(models, "cross_values")
     folder = None if save is None else parallel.saving_folder("cross_values", save)
     flag("cross_values", "progress", progress)
-    workers = {"n_jobs": n_jobs, "backend": backend, "progress": progress, "caller": "cross_values"}
+    workers = {"n_jobs": n_jobs, "executor": executor, "progress": progress, "caller": "cross_values"}
     columns = _solved_policies(models, folder, workers) if policies is None else policies
     U = _Cross(models, listed_policies("cross_values: policies", columns)).matrix(models, folder, workers)
     return CrossValues(U, paired=policies is None)
