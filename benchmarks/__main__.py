@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 SECTIONS = (
-    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "robots", "lifelong", "scale", "service",
+    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "robots", "lifelong", "scale", "service",
     "estimates",
 )  # fmt: skip
 

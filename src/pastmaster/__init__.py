@@ -114,7 +114,7 @@ _PLACES = {
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
-_ROOMS = (*_PLACES, *_SUBMODULES, "client", "experiments", "parallel", "report", "service")
+_ROOMS = (*_PLACES, *_SUBMODULES, "client", "parallel", "report", "service")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 

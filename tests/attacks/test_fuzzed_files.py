@@ -41,7 +41,6 @@ COUNTS = {  # files under soak, and in ``make test``
     "exported-folder": (800, 8),
     "stored-settings": (300, 4),
     "repository-file": (400, 12),
-    "reproduction": (600, 20),
     "kwargs-file": (300, 20),
     "scores-csv": (1000, 40),
     "aslib-scenario": (1000, 40),
