@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-PAGES["paper/README.md"] = "paper-package.md"
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "paper/README.md": "paper-package.md",
+}
 FILES = ["LICENSE", "CITATION.cff", *(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))]
 ORIGINS = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")

@@ -283,19 +283,13 @@ def _asked(of: type[Any]) -> tuple[Any, Any]:
     return selector, selector.ask()
 
 
-RIVALS = (pm.BayesianPolicyReuse, pm.LatentUCB, pm.LatentThompson, pm.PolicyAdvice, pm.UCB1)
-SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.Informed, pm.ProbabilisticPolicyReuse, *RIVALS)
+SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.Informed, pm.ProbabilisticPolicyReuse)
 KNOWN = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.4]]
 OWN_ARGUMENTS: dict[type[Any], dict[str, Any]] = {
     pm.Exp3Transfer: {"beta": 0.1, "elimination": "paper", "delta": 0.1, "check_every": 5, "clip": False},
     pm.TsallisINF: {"estimator": "reduced-variance", "elimination": "none", "delta": 0.1, "check_every": 5},
     pm.RegretBalancing: {"kappa": 0.25, "preference": 20.0, "delta": 0.1, "check_every": 5, "clip": False},
     pm.Informed: {"experience": KNOWN, "kappa": 0.25, "preference": 20.0, "delta": 0.1},
-    pm.BayesianPolicyReuse: {"experience": KNOWN, "explore": "thompson", "noise": 0.1, "improvement": 0.1},
-    pm.LatentUCB: {"experience": KNOWN, "noise": 0.1, "deviation": 0.0, "clip": False},
-    pm.LatentThompson: {"experience": KNOWN, "noise": 0.1, "clip": False},
-    pm.PolicyAdvice: {"delta": 0.1, "span_guess": "log", "clip": False},
-    pm.UCB1: {"clip": False},
     pm.ProbabilisticPolicyReuse: {"psi": 1.0, "upsilon": 0.95, "temperature": 0.0, "temperature_step": 0.05},
 }
 
@@ -319,7 +313,7 @@ def _of_selectors() -> Iterator[tuple[str, Recipe]]:
             return selector
 
         def tell_of(one: Any = one) -> dict[str, Any]:
-            shared = {} if one in RIVALS else {"likelihood": [1.0, 1.0, 1.0]}
+            shared = {"likelihood": [1.0, 1.0, 1.0]}
             return {"episode": _asked(one)[1], "value": 0.5} | shared
 
         def cancel(one: Any = one, **arguments: Any) -> Any:

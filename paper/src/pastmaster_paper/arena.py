@@ -19,11 +19,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster import (
-    UCB1,
-    BayesianPolicyReuse,
     Experience,
-    LatentUCB,
-    PolicyAdvice,
     TabularMDP,
     cross_values,
     policy_distance,
@@ -36,6 +32,7 @@ from pastmaster import (
 from pastmaster.domains import leduc, surveillance, windy_corridor
 from pastmaster_paper.arrays import FloatArray, IntArray, LongArray
 from pastmaster_paper.docs_tables import DOCS, cells, measured_on, write_table
+from pastmaster_paper.rivals import UCB1, BayesianPolicyReuse, LatentUCB, PolicyAdvice
 
 EPISODES, DRAWS, TARGETS, POOL, SEED = (10, 30, 100, 300, 1_000, 10_000), 5, 10, 500, 2041
 SETTINGS = {  # old tasks, targets, group sequences, complex; the last with the sequences of the undiscounted reading
@@ -155,10 +152,10 @@ def of_others(draw: Draw, make: Callable[..., Any]) -> list[float]:
         rng = np.random.default_rng([SEED, 9, k])
         selector, values = make(len(columns), bounds=draw.bounds, rng=rng, **known), np.empty(EPISODES[-1])
         for t in range(EPISODES[-1]):
-            episode = selector.ask()
-            pool = draw.returns(k, int(columns[episode.arm]))
-            values[t] = draw.worth[k, columns[episode.arm]]
-            selector.tell(episode, float(pool[rng.integers(POOL)]))
+            arm = selector.ask()
+            pool = draw.returns(k, int(columns[arm]))
+            values[t] = draw.worth[k, columns[arm]]
+            selector.tell(arm, float(pool[rng.integers(POOL)]))
         earned[k] = [values[:t].mean() for t in EPISODES]
     return [draw.score(column) for column in earned.T]
 
