@@ -64,7 +64,7 @@ clean:
 	touch $@
 
 .venv/installed-dev: pyproject.toml paper/pyproject.toml .venv/torch
-	$(BIN)/pip install --quiet --editable '.[dev]' --editable ./paper
+	$(BIN)/pip install --quiet --editable '.[dev]' --editable './paper[games]'
 	touch $@ .venv/installed .venv/installed-paper
 
 .venv/installed-docs: pyproject.toml | .venv/bin/python
@@ -72,5 +72,5 @@ clean:
 	touch $@ .venv/installed
 
 .venv/installed-bench: pyproject.toml paper/pyproject.toml .venv/torch
-	$(BIN)/pip install --quiet --editable '.[dev,bench]' --editable ./paper
+	$(BIN)/pip install --quiet --editable '.[dev,bench]' --editable './paper[games]'
 	touch $@ .venv/installed .venv/installed-dev .venv/installed-paper

@@ -14,7 +14,8 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "paper/README.md": "paper-package.md",
 }
-FILES = ["LICENSE", "CITATION.cff", *(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))]
+EXAMPLES = [str(path.relative_to(ROOT)) for path in [*ROOT.glob("examples/*.py"), *ROOT.glob("paper/examples/*.py")]]
+FILES = ["LICENSE", "CITATION.cff", *EXAMPLES]
 ORIGINS = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 ALONE = ("index.md", "tutorial.md")  # tabs of one page: nothing to navigate

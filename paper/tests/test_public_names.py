@@ -56,7 +56,7 @@ def foreign(source: str) -> list[str]:
             if owner is not None and node.attr not in public(owner):
                 found.append(f"{owner.__name__}.{node.attr}")
         if isinstance(node, ast.Attribute) and node.attr[0] == "_" and not node.attr.startswith("__"):
-            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            own = node.attr == "_replace" or (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
             found += [] if own else [ast.unparse(node)]
     return found
 

@@ -53,7 +53,7 @@ EXEMPT = {
         "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
-        "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
+        "policies.NetworkStack reuse.QLearner Episode"
     ),
     "how the library makes those": (
         "Clustering.of ContinualRun.of TransferRun.of clustering.OverAll.of clustering.OverAll.told "
@@ -894,7 +894,6 @@ def _of_testing() -> Iterator[tuple[str, Recipe]]:
 def _of_domains() -> Iterator[tuple[str, Recipe]]:
     place = "domains.surveillance"
     s, g, w, c = domains.surveillance, domains.coloured_grid, domains.windy_corridor, domains.cart_pole
-    p = domains.leduc
     yield f"{place}.groups", Recipe(s.groups, lambda: {"complex": True})
     yield f"{place}.locations", Recipe(s.locations, lambda: {"complex": True})
     yield f"{place}.stand_ins", Recipe(s.stand_ins, lambda: {"location": 3, "complex": True})
@@ -923,15 +922,6 @@ def _of_domains() -> Iterator[tuple[str, Recipe]]:
         f"{place}.task",
         Recipe(w.task, lambda: {"goal": 3, "wind": 0.25, "corridor": 1, "horizon": 5, "terminating": True}),
     )
-    place = "domains.leduc"
-    yield f"{place}.information_states", Recipe(p.information_states, dict)
-    yield f"{place}.opponent", Recipe(p.opponent, lambda: {"kind": "rock", "rng": 0})
-    yield (
-        f"{place}.task",
-        Recipe(p.task, lambda: {"strategy": np.ones(288, int), "name": "Leduc", "params": {"kind": "caller"}}),
-    )
-    yield f"{place}.family", Recipe(p.family, lambda: {"n_opponents": 2, "rng": 0}, frozenset({"n_opponents"}))
-    yield f"{place}.new_tasks", Recipe(p.new_tasks, lambda: {"n_tasks": 1, "rng": 3}, frozenset({"n_tasks"}))
     place = "domains.cart_pole"
     yield (
         f"{place}.family",

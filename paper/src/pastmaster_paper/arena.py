@@ -29,7 +29,8 @@ from pastmaster import (
     solve,
     transfer,
 )
-from pastmaster.domains import leduc, surveillance, windy_corridor
+from pastmaster.domains import surveillance, windy_corridor
+from pastmaster_paper import leduc
 from pastmaster_paper.arrays import FloatArray, IntArray, LongArray
 from pastmaster_paper.docs_tables import DOCS, cells, measured_on, write_table
 from pastmaster_paper.rivals import UCB1, BayesianPolicyReuse, LatentUCB, PolicyAdvice

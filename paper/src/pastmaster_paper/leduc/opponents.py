@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray
-from pastmaster.domains.leduc_tree import (
+from pastmaster_paper.arrays import BoolArray, FloatArray, LongArray
+from pastmaster_paper.leduc.tree import (
     FOLD,
     LONGEST,
     RAISE,

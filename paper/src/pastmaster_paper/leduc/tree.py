@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray, sealed
+from pastmaster_paper.arrays import BoolArray, FloatArray, LongArray, sealed
 
 FOLD, CALL, RAISE = range(3)
 LETTERS = "fcr"

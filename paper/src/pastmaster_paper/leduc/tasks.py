@@ -34,28 +34,20 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import Array, FloatArray
-from pastmaster.checks import called_as, chosen, whole
-from pastmaster.domains.leduc_opponents import KINDS, drawn_strategy
-from pastmaster.domains.leduc_tree import (
-    CALL,
-    FOLD,
+from pastmaster import InvalidInputError, TabularMDP
+from pastmaster.policies import as_policy
+from pastmaster_paper.arrays import Array, FloatArray
+from pastmaster_paper.leduc.opponents import KINDS, drawn_strategy
+from pastmaster_paper.leduc.tree import (
     LONGEST,
-    RAISE,
     InformationState,
     legal_strategy,
     outcome_probabilities,
     reach,
     tree,
 )
-from pastmaster.generators import Rng, checked_rng
-from pastmaster.policies.convert import as_table
-from pastmaster.tasks.tabular import TabularMDP
 
-__all__ = [
-    "CALL", "FOLD", "GAMMA", "KINDS", "RAISE", "InformationState", "family", "information_states", "new_tasks",
-    "opponent", "task",
-]  # fmt: skip
+Rng = int | np.random.Generator | None
 
 GAMMA = 0.99
 N_SEEDS = 10**9  # numbers of opponents of a kind
@@ -72,7 +64,6 @@ def information_states() -> list[InformationState]:
     return list(tree().states)
 
 
-@called_as("leduc.opponent")
 def opponent(kind: str, *, rng: Rng = None) -> FloatArray:
     """The probabilities [288, 3] with which an opponent acts, in either seat; those of illegal actions are 0.
 
@@ -90,11 +81,11 @@ def opponent(kind: str, *, rng: Rng = None) -> FloatArray:
     >>> opponent("maniac", rng=1)[first_with_a_jack].round(2).tolist()
     [0.0, 0.28, 0.72]
     """
-    chosen("leduc.opponent", "kind", kind, KINDS)
-    return drawn_strategy(kind, checked_rng("leduc.opponent", rng))
+    if kind not in KINDS:
+        raise InvalidInputError(f"leduc.opponent: kind is {kind!r}, must be one of {', '.join(map(repr, KINDS))}")
+    return drawn_strategy(kind, np.random.default_rng(rng))
 
 
-@called_as("leduc.task")
 def task(strategy: Any, *, name: str = "Leduc", params: Mapping[str, Any] | None = None) -> TabularMDP:
     """The task of winning chips from one opponent.
 
@@ -113,9 +104,8 @@ def task(strategy: Any, *, name: str = "Leduc", params: Mapping[str, Any] | None
     >>> round(solve(always_call).start_value, 3)
     1.467
     """
-    table: Array = as_table(strategy, len(tree().states), 3, "leduc.task: strategy")
-    acts = legal_strategy(np.eye(3)[table] if table.ndim == 1 else table)
     known = tree()
+    acts = legal_strategy(_probabilities(strategy, len(known.states)))
     start = np.where(known.begins, 0.5 * reach(acts).sum(axis=1), 0.0)
     earlier = (known.own < 3 * len(known.states)).sum(axis=1)  # decisions of ours
     return TabularMDP(
@@ -124,7 +114,32 @@ def task(strategy: Any, *, name: str = "Leduc", params: Mapping[str, Any] | None
     )  # fmt: skip
 
 
-@called_as("leduc.family")
+def _probabilities(strategy: Any, n_states: int) -> FloatArray:
+    """How likely each action is in each state [S, 3]."""
+    given = isinstance(strategy, np.ndarray | list | tuple)
+    table: Array = np.asarray(
+        strategy if given else as_policy(strategy, "leduc.task: strategy").act(np.arange(n_states))
+    )
+    if table.shape == (n_states,) and table.dtype.kind in "iu":
+        wrong = np.flatnonzero((table < 0) | (table > 2))
+        if len(wrong):
+            place = wrong[0]
+            raise InvalidInputError(f"leduc.task: strategy[{place}] is action {table[place]}, must be in 0..2")
+        return np.asarray(np.eye(3)[table])
+    if table.shape != (n_states, 3) or table.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            f"leduc.task: strategy has shape {table.shape} and dtype {table.dtype}, must be [{n_states}] integer "
+            f"actions or [{n_states}, 3] probabilities"
+        )
+    sound = (table >= 0.0).all(axis=1) & (np.abs(table.sum(axis=1) - 1.0) < 1e-6)
+    if not sound.all():
+        place = int(np.argmin(sound))
+        raise InvalidInputError(
+            f"leduc.task: strategy[{place}] is {table[place].tolist()}, must be probabilities that sum to 1"
+        )
+    return table.astype(np.float64)
+
+
 def family(n_opponents: int = 60, *, rng: Rng = None) -> list[TabularMDP]:
     """One task for each of ``n_opponents`` opponents, drawn at random, as many of each kind, in the order of ``KINDS``.
 
@@ -135,12 +150,10 @@ def family(n_opponents: int = 60, *, rng: Rng = None) -> list[TabularMDP]:
     >>> [task.params["kind"] for task in family(7, rng=0)]
     ['rock', 'rock', 'calling station', 'tight-aggressive', 'maniac', 'random', 'near-equilibrium']
     """
-    caller = "leduc.family"
-    n_opponents, rng = whole(caller, "n_opponents", n_opponents, at_least=1, at_most=10**6), checked_rng(caller, rng)
-    return _drawn(sorted(i % len(KINDS) for i in range(n_opponents)), rng)
+    _check_count("leduc.family: n_opponents", n_opponents)
+    return _drawn(sorted(i % len(KINDS) for i in range(n_opponents)), np.random.default_rng(rng))
 
 
-@called_as("leduc.new_tasks")
 def new_tasks(n_tasks: int, *, rng: Rng = None) -> list[TabularMDP]:
     """``n_tasks`` tasks against other opponents of the same kinds, kinds drawn at random too.
 
@@ -149,9 +162,14 @@ def new_tasks(n_tasks: int, *, rng: Rng = None) -> list[TabularMDP]:
     >>> [task.name for task in new_tasks(2, rng=0)]
     ['Leduc, near-equilibrium 511136479', 'Leduc, maniac 269786713']
     """
-    caller = "leduc.new_tasks"
-    n_tasks, rng = whole(caller, "n_tasks", n_tasks, at_least=1, at_most=10**6), checked_rng(caller, rng)
-    return _drawn(rng.integers(len(KINDS), size=n_tasks).tolist(), rng)
+    _check_count("leduc.new_tasks: n_tasks", n_tasks)
+    generator = np.random.default_rng(rng)
+    return _drawn(generator.integers(len(KINDS), size=n_tasks).tolist(), generator)
+
+
+def _check_count(place: str, count: Any) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InvalidInputError(f"{place} is {count!r}, must be a whole number, at least 1")
 
 
 def _drawn(kinds: list[int], rng: np.random.Generator) -> list[TabularMDP]:

@@ -5,7 +5,7 @@ same probabilities, the best way to play, its best response, is found exactly. S
 calling stations, maniacs, ...) have sixty best responses. A few of them are kept. Then new opponents sit down, of whom
 nothing is known but the chips that are won or lost, hand by hand: and a hand is mostly luck.
 
-    python examples/opponents.py [--quick] [--out FOLDER]
+    python paper/examples/opponents.py [--quick] [--out FOLDER]
 
 Under two minutes on one core.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 import pastmaster
 from pastmaster import figures
-from pastmaster.domains import leduc
+from pastmaster_paper import leduc
 
 GOOD = 0.9  # of the way from the worst of the sixty policies to the best response: to play an opponent well
 ENOUGH = 0.02  # of that way: what an opponent may cost, on average, by the policies kept

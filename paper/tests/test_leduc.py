@@ -7,8 +7,16 @@ import pytest
 from leduc_table import Player, hands, may
 
 from pastmaster import InvalidInputError, cross_values, evaluate, return_bounds, solve, transfer
-from pastmaster.domains import leduc, leduc_opponents, leduc_tree
-from pastmaster.domains.leduc import CALL, FOLD, GAMMA, KINDS, RAISE
+from pastmaster_paper import leduc
+from pastmaster_paper.leduc import (
+    CALL,
+    FOLD,
+    GAMMA,
+    KINDS,
+    RAISE,
+    opponents as leduc_opponents,
+    tree as leduc_tree,
+)
 
 STATES = leduc.information_states()
 LEGAL = np.array([[letter in may(s.second if s.public else s.first) for letter in "fcr"] for s in STATES])
@@ -184,7 +192,7 @@ def known_by(text: str) -> tuple[int, str, str, str, str]:
 
 @pytest.fixture(scope="module")
 def spiel():
-    return pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install 'pastmaster[games]'")
+    return pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install 'pastmaster-paper[games]'")
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +366,6 @@ def test_a_policy_can_be_an_opponent(family):
     [
         (lambda: leduc.opponent("shark"), r"leduc\.opponent: kind is 'shark', must be one of 'rock', "),
         (lambda: leduc.opponent(3), r"leduc\.opponent: kind is 3, must be one of"),
-        (lambda: leduc.opponent("rock", rng="x"), r"leduc\.opponent: rng is 'x', must be a seed"),
         (lambda: leduc.task(np.zeros((288, 3))), r"leduc\.task: strategy\[0\] is .*, must be probabilities that sum"),
         (
             lambda: leduc.task(np.ones(287, int)),
@@ -367,8 +374,8 @@ def test_a_policy_can_be_an_opponent(family):
         (lambda: leduc.task(np.full(288, 3)), r"leduc\.task: strategy\[0\] is action 3, must be in 0\.\.2"),
         (lambda: leduc.task(np.full((288, 3), np.nan)), r"leduc\.task: strategy\[0\] is .*nan"),
         (lambda: leduc.task(None), r"leduc\.task: strategy is None"),
-        (lambda: leduc.task(np.ones(288, int), name=3), r"leduc\.task: name is 3, must be a text"),
-        (lambda: leduc.task(np.ones(288, int), params=3), r"leduc\.task: params is 3, must be a mapping"),
+        (lambda: leduc.task(np.ones(288, int), name=3), r"TabularMDP: name is 3, must be a text"),
+        (lambda: leduc.task(np.ones(288, int), params=3), r"TabularMDP: params is 3, must be a mapping"),
         (lambda: leduc.family(0), r"leduc\.family: n_opponents is 0, must be a whole number"),
         (lambda: leduc.family(2.5), r"leduc\.family: n_opponents is 2\.5"),
         (lambda: leduc.new_tasks(-1), r"leduc\.new_tasks: n_tasks is -1, must be a whole number"),
