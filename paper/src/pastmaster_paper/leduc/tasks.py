@@ -137,7 +137,7 @@ def _probabilities(strategy: Any, n_states: int) -> FloatArray:
         raise InvalidInputError(
             f"leduc.task: strategy[{place}] is {table[place].tolist()}, must be probabilities that sum to 1"
         )
-    return table.astype(np.float64)
+    return np.asarray(table / table.sum(axis=1, keepdims=True), np.float64)  # they sum to 1 up to rounding
 
 
 def family(n_opponents: int = 60, *, rng: Rng = None) -> list[TabularMDP]:
