@@ -53,7 +53,7 @@ EXEMPT = {
         "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
-        "policies.NetworkStack reuse.QLearner Episode"
+        "policies.NetworkStack reuse.Advice reuse.Advice.why reuse.QLearner Episode"
     ),
     "how the library makes those": (
         "Clustering.of ContinualRun.of TransferRun.of clustering.OverAll.of clustering.OverAll.told "
