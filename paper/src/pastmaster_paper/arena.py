@@ -1,12 +1,13 @@
 """The arena: every selector on new tasks of every family, after few episodes and after many.
 
-    python -m pastmaster_paper.arena     # in a clone: rewrites the table of docs/performance.md, takes hours
+    python -m pastmaster_paper.arena     # in a clone: rewrites docs/performance.md, takes hours
 
-A score is 100 (mean value - lower) / (optimum - lower), summed over the new tasks of a draw; against opponents the
-worst source takes the place of the lower bound. What is averaged is the value of the source that ran, and of a learner
-its return: the luck of single episodes of sources does not count. Intervals are over draws of old and new tasks. With
-experience the sources are all old policies, without it those that a clustering keeps. Selectors of others have no
-learner: they are asked, and told returns drawn from ``POOL`` simulated episodes of each source.
+A score is 100 (mean value - lower) / (optimum - lower), summed over the new tasks of a draw;
+against opponents the worst source takes the place of the lower bound. What is averaged is the value
+of the source that ran, and of a learner its return: the luck of single episodes of sources does not
+count. Intervals are over draws of old and new tasks. With experience the sources are all old
+policies, without it those that a clustering keeps. Selectors of others have no learner: they are
+asked, and told returns drawn from ``POOL`` simulated episodes of each source.
 """
 
 from __future__ import annotations

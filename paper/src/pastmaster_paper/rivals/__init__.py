@@ -1,7 +1,7 @@
 """Selectors of other authors, as published, to compare with. They choose among the sources alone and have no learner.
 
-Each can be the ``selector`` of ``pastmaster.transfer``, which then never runs its learner. They work on payoffs:
-returns scaled by the bounds to 0 .. 1.
+Each can be the ``selector`` of ``pastmaster.transfer``, which then never runs its learner. They
+work on payoffs: returns scaled by the bounds to 0 .. 1.
 """
 
 from pastmaster_paper.rivals.bayesian_policy_reuse import BayesianPolicyReuse

@@ -1,20 +1,22 @@
 """Bayesian Policy Reuse (Rosman, Hawasly and Ramamoorthy 2016, "Bayesian policy reuse", Machine Learning 104).
 
-U[i, j] is what source j was worth in old task i, and s[i, j] the standard deviation of one return. The new task is
-taken to *be* one of the old ones, and a return of source j in task i to be normal with mean U[i, j] and deviation
-s[i, j]. After the payoffs x of arms a, from equal probabilities,
+U[i, j] is what source j was worth in old task i, and s[i, j] the standard deviation of one return.
+The new task is taken to *be* one of the old ones, and a return of source j in task i to be normal
+with mean U[i, j] and deviation s[i, j]. After the payoffs x of arms a, from equal probabilities,
 
     belief_i  proportional to  product over episodes of N(x; U[i, a], s[i, a]^2).
 
-The return is the signal that the belief is updated by, and the utility. Let U^ = max_j sum_i belief_i U[i, j], the best
-expectation. Three of the paper's exploration heuristics are here:
+The return is the signal that the belief is updated by, and the utility. Let
+U^ = max_j sum_i belief_i U[i, j], the best expectation. Three of the paper's exploration heuristics are here:
 
-* probability of improvement (BPR-PI): the source with the largest sum_i belief_i p(U+ | i, j), p the normal density of
-  a return and U+ > U^ a hypothesised return. The paper leaves the choice of U+ open; here it is U^ plus the mean s.
-* expected improvement (BPR-EI): the source with the largest sum_i belief_i of the integral of p(u | i, j) over u from
-  U^ to U_max. As in the paper this is taken to be sum_i belief_i (1 - F(U^ | i, j)), F the normal distribution
-  function: what the normal density has above U_max counts. So it is the probability of any improvement, not its mean
-  size, that the published rule compares.
+* probability of improvement (BPR-PI): the source with the largest sum_i belief_i p(U+ | i, j), p
+  the normal density of a return and U+ > U^ a hypothesised return. The paper leaves the choice of
+  U+ open; here it is U^ plus the mean s.
+* expected improvement (BPR-EI): the source with the largest sum_i belief_i of the integral of
+  p(u | i, j) over u from U^ to U_max. As in the paper this is taken to be
+  sum_i belief_i (1 - F(U^ | i, j)), F the normal distribution function: what the normal density has
+  above U_max counts. So it is the probability of any improvement, not its mean size, that the
+  published rule compares.
 * Thompson sampling: draw a task from the belief, and run the source that is best in it.
 """
 
@@ -39,9 +41,9 @@ LEAST_BELIEF = 1e-12  # below which a task is left out of an expectation
 class KnowingRival(Rival):
     """A rival that takes the new task to be one of N old ones.
 
-    ``values`` [N, c] are what the sources were worth, ``best_arm`` and ``best_value`` [N] the best source of each task
-    (the first of equals), ``noise`` [N, c] the standard deviation of one return: that given, or else the experience's,
-    or else ``otherwise``. All of them are in payoffs.
+    ``values`` [N, c] are what the sources were worth, ``best_arm`` and ``best_value`` [N] the best
+    source of each task (the first of equals), ``noise`` [N, c] the standard deviation of one
+    return: that given, or else the experience's, or else ``otherwise``. All of them are in payoffs.
     """
 
     def __init__(
@@ -87,8 +89,8 @@ class BayesianPolicyReuse(KnowingRival):
     explore : {"expected-improvement", "probability-of-improvement", "thompson"}
         The exploration heuristic.
     noise : float, optional
-        The standard deviation of one return, in units of return. By default the experience's ``spread``, at least
-        1 / 1000 of the span; where it has none, a tenth of the span.
+        The standard deviation of one return, in units of return. By default the experience's
+        ``spread``, at least 1 / 1000 of the span; where it has none, a tenth of the span.
     rng : int, Generator or None
         Only Thompson sampling depends on it.
 

@@ -1,15 +1,18 @@
 """Latent bandits: the new task is one of the old ones, but it is not known which.
 
-Hong, Kveton, Zaheer, Chow, Ahmed and Boutilier 2020, "Latent bandits revisited", NeurIPS, without contexts. An old task
-i is a latent state, S all of them; U[i, j] is what source j was worth in it, and x the payoff of arm a.
+Hong, Kveton, Zaheer, Chow, Ahmed and Boutilier 2020, "Latent bandits revisited", NeurIPS, without
+contexts. An old task i is a latent state, S all of them; U[i, j] is what source j was worth in it,
+and x the payoff of arm a.
 
-* mUCB keeps N(i), the episodes in which i was the state assumed, and G(i) = sum of (U[i, a] - epsilon - x) over them.
-  State i is consistent while G(i) <= sigma sqrt(6 N(i) ln n), n the number of episodes. The state assumed next is the
-  consistent one in which some source is worth most, and that source runs. If the new task is an old one, with means in
-  0 .. 1 and sigma^2-sub-Gaussian noise, the payoffs lost in n episodes are in expectation at most
-  3 |S| + 2 sigma sqrt(6 |S| n ln n), plus 2 epsilon n if every U is known up to epsilon only.
-* mTS draws a latent state from the belief and runs its best source: the same rule as Bayesian Policy Reuse by Thompson
-  sampling. The same bound holds on average over tasks drawn from the prior.
+* mUCB keeps N(i), the episodes in which i was the state assumed, and G(i) = sum of (U[i, a] -
+  epsilon - x) over them. State i is consistent while G(i) <= sigma sqrt(6 N(i) ln n), n the number
+  of episodes. The state assumed next is the consistent one in which some source is worth most, and
+  that source runs. If the new task is an old one, with means in 0 .. 1 and sigma^2-sub-Gaussian
+  noise, the payoffs lost in n episodes are in expectation at most 3 |S| + 2 sigma sqrt(6 |S| n ln
+  n), plus 2 epsilon n if every U is known up to epsilon only.
+* mTS draws a latent state from the belief and runs its best source: the same rule as Bayesian
+  Policy Reuse by Thompson sampling. The same bound holds on average over tasks drawn from the
+  prior.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ def regret_bound(n_tasks: int, episodes: int, noise: float, deviation: float = 0
 class LatentUCB(KnowingRival):
     """mUCB: optimistic among the old tasks that are not refuted.
 
-    If every task is refuted, which the paper leaves open, the one with the least G(i) above its limit is assumed.
+    If every task is refuted, which the paper leaves open, the one with the least G(i) above its
+    limit is assumed.
 
     Parameters
     ----------
@@ -43,8 +47,8 @@ class LatentUCB(KnowingRival):
     episodes : int, optional
         n; by default the episodes so far, for which the bound holds as well.
     noise : float, optional
-        sigma, in units of return. By default the largest ``spread`` of the experience, which is right for normal
-        returns; where it has none, half the span, which is right for all.
+        sigma, in units of return. By default the largest ``spread`` of the experience, which is
+        right for normal returns; where it has none, half the span, which is right for all.
     deviation : float
         epsilon, in units of return: how far a value may be from what the experience says.
 

@@ -1,32 +1,36 @@
 """Reinforcement learning with policy advice (RLPA), as a selector of sources.
 
-Azar, Lazaric and Brunskill 2013, "Regret bounds for reinforcement learning with policy advice", ECML PKDD. RLPA follows
-one of m given policies for a while in one long trajectory, and compares their average rewards. Those depend on where a
-policy starts by up to the span H of its bias function, which is not known. So it works in trials of 2^i steps, and
-guesses a larger span at each: f(2^i), f a function that outgrows every H.
+Azar, Lazaric and Brunskill 2013, "Regret bounds for reinforcement learning with policy advice",
+ECML PKDD. RLPA follows one of m given policies for a while in one long trajectory, and compares
+their average rewards. Those depend on where a policy starts by up to the span H of its bias
+function, which is not known. So it works in trials of 2^i steps, and guesses a larger span at each:
+f(2^i), f a function that outgrows every H.
 
-*The reading here.* A step of the paper is an episode, its reward the payoff, a return scaled by the bounds to 0 .. 1.
-The average reward of a policy is then its value. Each policy has n episodes, R their payoffs summed, the mean
-M = R / n, and K, the number of its runs. With t episodes told so far, and L = ln(2 t / delta),
+*The reading here.* A step of the paper is an episode, its reward the payoff, a return scaled by the
+bounds to 0 .. 1. The average reward of a policy is then its value. Each policy has n episodes, R
+their payoffs summed, the mean M = R / n, and K, the number of its runs. With t episodes told so
+far, and L = ln(2 t / delta),
 
     c(n) = (f + 1) sqrt(48 L / n) + f K / n.
 
-At first n = 1, R = 0 and K = 1 for all: the paper counts an episode of payoff 0 that nobody ran. The next run is that
-of the policy with the largest M + c(n) among those in play. It is over after v = n episodes, or when the trial is over,
-or when
+At first n = 1, R = 0 and K = 1 for all: the paper counts an episode of payoff 0 that nobody ran.
+The next run is that of the policy with the largest M + c(n) among those in play. It is over after
+v = n episodes, or when the trial is over, or when
 
     M - R / (n + v)  >  c(n) + (f + 1) sqrt(48 L / (n + v)) + f K / (n + v),
 
-M and c(n) those at the begin of the run. Only in the last case the policy is out of play for the rest of the trial: its
-mean fell by more than the guessed span explains. All are in play again in the next trial, which begins after 2^i
-episodes, or when none is left. What the policies earned is kept from trial to trial.
+M and c(n) those at the begin of the run. Only in the last case the policy is out of play for the
+rest of the trial: its mean fell by more than the guessed span explains. All are in play again in
+the next trial, which begins after 2^i episodes, or when none is left. What the policies earned is
+kept from trial to trial.
 
 Differs from the paper: v counts from 0, not 1, so that the first run of a policy is one episode.
 
-Episodes that are independent have a span of 0, so that f = 0 is a right guess, and the default: what is most in favour
-of the method. ``span_guess="log"`` is f(T) = ln T, for returns that depend on what ran before. For a span of 0 the
-paper's Theorem 2 says that, with probability 1 - delta, the payoffs lost to the best policy in T episodes are at most
-24 (f(T) + 1) sqrt(3 T m ln(T / delta)) + sqrt(T) + 12 f(T) m log2(T).
+Episodes that are independent have a span of 0, so that f = 0 is a right guess, and the default:
+what is most in favour of the method. ``span_guess="log"`` is f(T) = ln T, for returns that depend
+on what ran before. For a span of 0 the paper's Theorem 2 says that, with probability 1 - delta, the
+payoffs lost to the best policy in T episodes are at most 24 (f(T) + 1) sqrt(3 T m ln(T / delta)) +
+sqrt(T) + 12 f(T) m log2(T).
 """
 
 from __future__ import annotations
@@ -52,8 +56,8 @@ def regret_bound(n_policies: int, episodes: int, guess: float, delta: float) -> 
 class PolicyAdvice(Rival):
     """RLPA, with an episode for a step.
 
-    The constants of its confidence intervals are large: two sources whose payoffs differ by 0.8 are told apart after
-    about a thousand episodes.
+    The constants of its confidence intervals are large: two sources whose payoffs differ by 0.8 are
+    told apart after about a thousand episodes.
 
     Parameters
     ----------
@@ -64,7 +68,8 @@ class PolicyAdvice(Rival):
     delta : float
         The probability with which the intervals may fail, above 0.
     span_guess : {"none", "log"}
-        f, by which the span is guessed: f = 0, which is right if episodes are independent, or f(T) = ln T.
+        f, by which the span is guessed: f = 0, which is right if episodes are independent, or
+        f(T) = ln T.
     rng : int, Generator or None
         Not used.
 

@@ -1,12 +1,13 @@
 """UCB1.
 
-Auer, Cesa-Bianchi and Fischer 2002, "Finite-time analysis of the multiarmed bandit problem", Machine Learning 47:
-each source once, then the one with the largest
+Auer, Cesa-Bianchi and Fischer 2002, "Finite-time analysis of the multiarmed bandit problem",
+Machine Learning 47: each source once, then the one with the largest
 
     mean_j + sqrt(2 ln n / n_j),
 
-n_j its episodes, n all of them. Theorem 1: after n episodes the payoffs lost to the best source are, in expectation, at
-most 8 sum_j ln n / gap_j + (1 + pi^2 / 3) sum_j gap_j, summed over the sources that are worse by gap_j > 0.
+n_j its episodes, n all of them. Theorem 1: after n episodes the payoffs lost to the best source
+are, in expectation, at most 8 sum_j ln n / gap_j + (1 + pi^2 / 3) sum_j gap_j, summed over the
+sources that are worse by gap_j > 0.
 """
 
 from __future__ import annotations
