@@ -6,8 +6,8 @@ import sys
 from importlib import import_module
 
 SECTIONS = (
-    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "robots", "lifelong", "scale", "service",
-    "estimates",
+    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "hostile", "robots", "lifelong", "scale",
+    "service", "estimates", "advice",
 )  # fmt: skip
 
 for name in sys.argv[1:] or SECTIONS:

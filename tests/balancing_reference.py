@@ -89,12 +89,11 @@ class Balancing:
 
     def likelihoods(self, j):
         """Logarithms: of source j's mean payoff under each old task, if j is not odd; and if it may be anything."""
-        means, variances = self.prior()
         n, x = len(self.told[j]), math.fsum(self.told[j]) / len(self.told[j])
         pooled = self.renewed_noise()
         noise = self.spread2[:, j] if self.spread2 is not None else np.full(len(self.values), pooled)
         close = log_normal(x - self.values[:, j], self.tau2 + self.errors2[:, j] + noise / n)
-        anything = log_normal(x - means[j], variances[j] + self.tau2 + pooled / n)
+        anything = log_normal(x - 1 / 2, 1 / 12 + self.tau2 + pooled / n)
         squares = math.fsum((payoff - x) ** 2 for payoff in self.told[j])
         variance = noise + model.UNSEEN_NOISE
         scatter = -0.5 * ((n - 1) * np.log(variance) + squares / variance) / (1 + self.omega2 * (n - 1) / 2)
@@ -109,7 +108,7 @@ class Balancing:
         for j in range(self.c):
             if self.told[j]:
                 close, anything = self.likelihoods(j)
-                log_tasks += np.maximum(math.log(1 - self.odd) + close, math.log(self.odd) + anything)
+                log_tasks += np.logaddexp(math.log(1 - self.odd) + close, math.log(self.odd) + anything)
                 log_none += anything
         top = max(log_none, log_tasks.max())
         tasks = np.where(log_tasks > top - model.FAR, np.exp(log_tasks - top), 0.0)
@@ -120,20 +119,28 @@ class Balancing:
         """Mean and variance of what each source is worth, and the variance of one return: a mixture over tasks."""
         m, s2 = self.prior()
         mean, variance, spread = np.empty(self.c), np.empty(self.c), np.empty(self.c)
+        self.if_odd = []  # of each source: mean and variance if it is worth anything, and how likely that is
         for j in range(self.c):
             n = len(self.told[j])
             own = math.fsum(self.told[j]) / n if n else 0.0
-            parts = [(none, *posterior(m[j], s2[j] + self.tau2, own, self.noise, n), self.noise)]
+            before = (1 / 2, 1 / 12) if n and self.values is not None else (m[j], s2[j])
+            free, wide = posterior(before[0], before[1] + self.tau2, own, self.noise, n)
+            parts, total = [(none, free, wide, self.noise)], none
             close, anything = self.likelihoods(j) if n and len(tasks) else ([], 0.0)
             for i, weight in enumerate(tasks):
                 noise = self.noise if self.spread2 is None else self.spread2[i, j]
                 value, rest = posterior(self.values[i, j], self.tau2 + self.errors2[i, j], own, noise, n)
-                if n and math.log(1 - self.odd) + close[i] <= math.log(self.odd) + anything:  # it is odd in that task
-                    value, rest = parts[0][1:3]
-                parts.append((weight, value, rest, noise))
+                chance = 0.0
+                if n:
+                    log_odd = math.log(self.odd) + anything
+                    chance = math.exp(log_odd - np.logaddexp(math.log(1 - self.odd) + close[i], log_odd))
+                total += weight * chance
+                parts.append((weight * (1 - chance), value, rest, noise))
+                parts.append((weight * chance, free, wide, noise))
+            self.if_odd.append((free, wide, total))
             w, v, rests, noises = np.array(parts).T
             mean[j], spread[j] = w @ v, w @ noises
-            variance[j] = max(w @ (v**2 + rests) - mean[j] ** 2, 0.0) + (0.0 if n else self.odd * s2[j])
+            variance[j] = max(w @ (v**2 + rests) - mean[j] ** 2, 0.0)
             if self.open[j] and variance[j] > 0:
                 variance[j] = spread[j] / (spread[j] / variance[j] + self.open[j])
         return mean, variance, spread
@@ -147,6 +154,18 @@ class Balancing:
             v, weight = self.values[:, j], tasks + none / len(self.values)
             gain = weight @ np.maximum(mean[j] + seen * (v - mean[j]) - b, 0.0)
         return (self.left - m) * gain / m + mean[j] - b
+
+    def worth_of_doubt(self, j, b, mean):
+        """What it earns to run source j until it is shown to be odd: 2 s^2 ln(1 / p) / E (v - w)^2 episodes."""
+        free, rest, p = self.if_odd[j]
+        if self.values is None or not self.told[j] or self.open[j] or not 0 < p < 1:
+            return -math.inf
+        squared = ((free - mean[j]) / (1 - p)) ** 2 + rest
+        m = max(1, math.ceil(2 * self.noise * math.log(1 / p) / squared))
+        if m >= self.left / 2:
+            return -math.inf
+        deviation = rest * math.sqrt(m / (m * rest + self.noise))
+        return (self.left - m) * p * positive_part(free - b, deviation) / m + mean[j] - b
 
     def potential(self, b, tasks, none):
         """How much more than the sources a learner may earn."""
@@ -187,6 +206,7 @@ class Balancing:
             many = math.ceil(noise[j] / max(variance[j], 1e-12))
             lengths = [1, many] if 1 < many < self.left / 2 else [1]
             found = max(self.worth(j, m, self.lead, tasks, none, mean, variance, noise) for m in lengths)
+            found = max(found, self.worth_of_doubt(j, self.lead, mean))
             if found > worth:
                 self.arm, worth = j, found
         self.more = self.potential(self.lead, tasks, none)
@@ -245,12 +265,27 @@ class Balancing:
             self.repaying = wait < self.left / 2 and (self.left - wait) * self.more > rule.SURELY * lost
         return self.repaying
 
-    def another(self):
-        """The source never tried that may be worth most in a task like none."""
+    def another(self, need):
+        """Of the sources tried least, less than ``need`` times, the one that may be worth most in a task like none."""
         means, variances = self.prior()
-        untried = [j for j in range(self.c) if self.active[j] and not self.n(j)]
-        gains = [positive_part(means[j] - self.lead, math.sqrt(variances[j])) for j in untried]
-        return untried[int(np.argmax(gains))] if untried else None
+        runs = [self.n(j) for j in range(self.c) if self.active[j]]
+        if min(runs) >= need:
+            return None
+        least = [j for j in range(self.c) if self.active[j] and self.n(j) == min(runs)]
+        gains = [positive_part(means[j] - self.lead, math.sqrt(variances[j])) for j in least]
+        return least[int(np.argmax(gains))]
+
+    def least_trials(self, better):
+        """How often each source is tried, whatever the model says."""
+        least = int(better and 16 * self.left >= self.c**2)
+        may_gain = not self.searching and self.left * (1 - self.lead) > self.lead
+        if may_gain and self.left >= 1.5 * self.c**2:
+            if self.asked >= 10 * self.c:
+                least = 1
+            if self.values is not None and self.asked >= self.c:
+                enough = math.ceil(12 * self.pooled(self.noise_before, 1.0))
+                least = max(least, min(enough, int(self.left / (rule.AFFORDABLE * self.c))))
+        return least
 
     def guards(self):
         """The source in play with the largest upper confidence bound, open episodes as worth 1."""
@@ -275,9 +310,7 @@ class Balancing:
         if not fresh or not self.may_be_best(self.arm):
             self.decide()
         better = self.learner_seems_better()
-        idle = self.asked >= 10 * self.c and not self.searching and self.left * (1 - self.lead) > self.lead
-        few = 16 * self.left >= self.c**2 if better else idle and 1.5 * self.c**2 <= self.left
-        other = self.another() if few else None
+        other = self.another(self.least_trials(better))
         if other is not None:
             self.arm, self.searching, self.decide_at, better = other, True, self.n_told, False
         self.guarding = False

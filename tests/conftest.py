@@ -70,6 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("long")
         return 0.0 if mark is None else float(mark.args[0])
 
+    from pastmaster.compiled import announcement
+
+    announcement.announced = True  # or stderr would depend on which test compiles first
     config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
     items[:] = sorted(filter(chosen, items), key=seconds, reverse=True)
 

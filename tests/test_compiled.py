@@ -96,8 +96,6 @@ def test_another_seed_gives_other_bits(compiled_bits, seed):
 
 
 ANNOUNCED = """
-import sys
-sys.stderr.isatty = lambda: True
 from numba import njit
 from pastmaster.compiled import kernel
 __name__ = {module!r}
@@ -111,13 +109,53 @@ def one(x):
     ("made", "module", "announced"), [("njit", "mine", False), ("kernel", "pastmaster.mine", True)]
 )
 def test_only_our_own_kernels_are_announced(made, module, announced, tmp_path):
-    """A first call on a terminal says that it compiles, but not where a person's own function does."""
+    """A first call says that it compiles, terminal or not, but not where a person's own function does."""
     script = tmp_path / "script.py"
     script.write_text(ANNOUNCED.format(made=made, module=module))
     environment = os.environ | {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert ("pastmaster: compiling" in done.stderr) == announced
+
+
+KEEPS = """
+from pastmaster import keep
+print(keep([[1.0, 2.0], [2.0, 1.0]], k=1, rng=0))
+"""
+
+
+def test_the_first_keep_of_a_script_says_once_that_it_compiles(tmp_path):
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    script = [sys.executable, "-c", KEEPS]
+    first, second = (
+        subprocess.run(script, env=environment, capture_output=True, text=True, check=True) for _ in range(2)
+    )
+    assert first.stderr == "pastmaster: compiling (first run on this machine only, under a minute)\n"
+    assert second.stderr == ""
+
+
+WORKER = """
+import sys
+from multiprocessing import get_context
+from pastmaster import keep
+
+def work():
+    keep([[1.0, 2.0], [2.0, 1.0]], k=1, rng=0)
+
+if __name__ == "__main__":
+    worker = get_context("spawn").Process(target=work)
+    worker.start()
+    worker.join()
+    sys.exit(worker.exitcode)
+"""
+
+
+def test_workers_do_not_say_that_they_compile(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(WORKER)
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 UNCACHED = """

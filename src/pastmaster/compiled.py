@@ -2,7 +2,7 @@
 
 ``@kernel`` is Numba's ``njit`` with the project's settings: cached on disk, the GIL released, no fast-math.
 A compiled loop and the Python it is written in give the same bits; run with ``NUMBA_DISABLE_JIT=1`` to use the
-Python. The first call on a machine compiles and is slow: on a terminal or in a notebook one line announces it.
+Python. The first call on a machine compiles and is slow: one line on stderr announces it.
 
 A cached loop holds copies of the loops and constants of other modules that it uses. Numba looks at the date and size of
 a loop's own file alone, so that after an upgrade it could run code of two versions. We look at the text of all files
@@ -20,6 +20,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Callable
+from multiprocessing import parent_process
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -115,7 +116,7 @@ def _warn_of_no_cache() -> None:
 
 
 class _Announcement(event.Listener):
-    """Announces once, on a terminal or in a notebook, that our kernels are being compiled."""
+    """Announces once that our kernels are being compiled: in the program itself, not in each of its workers."""
 
     def __init__(self) -> None:
         self.announced = False
@@ -123,13 +124,15 @@ class _Announcement(event.Listener):
     def on_start(self, event: event.Event) -> None:
         if event.data["dispatcher"].py_func.__module__.partition(".")[0] != "pastmaster":
             return  # somebody else's function
-        if not self.announced and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        is_worker = parent_process() is not None
+        if not (self.announced or is_worker or sys.stderr is None):
             how_often = "every run" if _warn_of_no_cache.cache_info().currsize else "first run on this machine only"
-            print(f"pastmaster: compiling ({how_often}, under a minute)", file=sys.stderr)
+            print(f"pastmaster: compiling ({how_often}, under a minute)", file=sys.stderr, flush=True)
         self.announced = True
 
     def on_end(self, event: object) -> None:
         pass
 
 
-event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]  # numba is untyped
+announcement = _Announcement()
+event.register("numba:compile", announcement)  # type: ignore[no-untyped-call]  # numba is untyped

@@ -6,10 +6,13 @@ cannot be guessed, and type and size of a file are known before it is read. What
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -20,6 +23,7 @@ from typing import Any
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
+UNFINISHED = ".pastmaster-"  # what the names of folders begin with that hold what is not finished
 LARGEST = 2**31  # bytes of one array, or of a file that is read at once
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -51,13 +55,76 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InvalidInputError(f"{path} cannot be written: {_reason(error)}") from None
 
 
-def write_new(path: Path, content: bytes) -> None:
-    """Write a file that must not be there yet, not even as a link, and flush it to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+def write_new(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file that must not be there yet, not even as a link, and flush it to the disk.
+
+    It has this mode from the first byte on, by default that of any new file.
+    """
+    made = 0o666 if mode is None else mode
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, made)
     with open(descriptor, "wb") as file:
+        if mode is not None:
+            os.fchmod(descriptor, mode)  # whatever the umask is
         file.write(content)
         file.flush()
         os.fsync(descriptor)
+
+
+@contextmanager
+def unfinished(parent: Path) -> Iterator[Path]:
+    """A hidden folder that only its owner may enter, for what is not finished; it is removed at the end.
+
+    A process that is killed leaves it behind, without its lock: whoever next makes one in the same place removes it.
+    """
+    _remove_abandoned(parent)
+    folder, descriptor = _locked_folder(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked_folder(parent: Path) -> tuple[Path, int]:
+    """A new folder, and the descriptor that locks it until it is closed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=parent))
+        with suppress(FileNotFoundError):  # taken for an abandoned one before it was locked
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if _is_locked(descriptor, folder):
+                return folder, descriptor
+            os.close(descriptor)
+
+
+def _is_locked(descriptor: int, folder: Path) -> bool:
+    """Lock a folder that is still there; where a file system has no locks, nobody removes it either."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return folder.exists()
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders that processes of the same user left behind when they were killed."""
+    with suppress(OSError):
+        for entry in list(os.scandir(parent)):
+            if entry.name.startswith(UNFINISHED) and entry.is_dir(follow_symlinks=False):
+                with suppress(OSError):
+                    _remove_unlocked(entry)
+
+
+def _remove_unlocked(entry: os.DirEntry[str]) -> None:
+    """Remove a folder of this user that nobody has locked."""
+    descriptor = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(entry, ignore_errors=True)
+    finally:
+        os.close(descriptor)
 
 
 def flush_folder(folder: Path) -> None:

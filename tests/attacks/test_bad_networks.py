@@ -140,7 +140,7 @@ def test_a_server_that_says_nothing_after_the_login_is_given_up(
 
 def vanish_inside(place: str, log: Path) -> None:
     """Take the writer's turn, and stop: as a machine that lost its power looks to the server."""
-    postgres.IDLE_SECONDS = 1
+    postgres.COMPUTING_SECONDS = 1
     repository = Repository(place)
 
     def work(_: object) -> None:

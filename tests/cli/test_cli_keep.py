@@ -491,3 +491,11 @@ def test_the_command_loads_no_more_than_it_needs(scores):
         [sys.executable, "-c", code, "keep", str(scores), "-k", "2"], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_long_names_of_a_column_can_be_told_apart(capsys):
+    """In every column: a name is cut where it is alike, not where it differs."""
+    names = [f"{'a' * 70}, gravity {gravity}, {'b' * 70}" for gravity in (5, 9)]
+    printing.print_table(("policy", "file", "n"), [(name, f"drawer/{name}.zip", 1) for name in names])
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ") for line in lines] == [["gravity 5"] * 2 + ["1"], ["gravity 9"] * 2 + ["1"]]

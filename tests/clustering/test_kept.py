@@ -130,6 +130,7 @@ def test_the_curve_begins_where_every_task_has_a_policy_and_ends_where_nothing_i
     assert (curve.k.tolist(), curve.mean_loss[-1]) == ([2, 3], 0.0)
     assert curve.begins == "fewer than 2 leave a task untried"
     assert repr(curve).endswith(f"; {curve.begins})")
+    assert str(replace(curve, begins="why " * 30)).count("why") == 30  # whole, however long
     assert "fewer than 2" in curve.plot().axes[0].get_xlabel()
     pinned = keep_curve(table, must_keep=[0, 2, 1], rng=0)
     assert (pinned.k.tolist(), pinned.begins) == ([3], "3 must be kept")

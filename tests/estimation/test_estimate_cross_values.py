@@ -393,6 +393,8 @@ def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
     assert repr(single).startswith("CrossValueEstimate(1 task x 1 policy, ")
     drawn = single.plot()  # one task, and nothing that is kept
     drawn.canvas.draw()
+    least, most = single.episodes.min(), single.episodes.max()
+    assert {text.get_text() for text in drawn.axes[-1].get_yticklabels()} == {str(least), str(most)}
     boxes = [axes.get_tightbbox() for axes in drawn.axes]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes[::3]) for b in boxes[::3][:i])
 

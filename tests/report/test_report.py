@@ -421,7 +421,9 @@ def test_tasks_that_came_or_went_since_the_clustering_are_spoken_of(stocked, tmp
     with Repository(stocked) as repository:
         repository.add(coloured_grid.task([0.2, 0.9], size=4))
         assert "1 task came after the latest clustering and is not shown." in written(stocked, tmp_path).text
-        assert "; 1 came later and may lose more." in read_page(stocked).lead
+        page = read_page(stocked)
+        assert "; 1 task came later and may lose more." in page.lead
+        assert page.overview[0].more.endswith("Tasks that came later are not counted: 1.")
         repository.remove(repository.records()[0].id)
     assert "The latest clustering cannot be shown: clustering" in written(stocked, tmp_path).text
 

@@ -191,7 +191,7 @@ def test_a_folder_with_pipes_and_links_neither_hangs_nor_leads_out(folder, targe
 def test_an_interrupted_export_leaves_no_half_folder(source, tmp_path, monkeypatch, failure):
     saved = []
 
-    def save(path, data):
+    def save(path, data, mode):
         saved.append(path)
         if len(saved) == 5:
             raise failure

@@ -6,17 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from faults import repetitions, small_task
+from faults import repetitions, report, small_task
 from repository_reference import wrong_values
 from together import at_once
 
 from pastmaster import Repository, cross_values, solve
+from pastmaster.repository import asked
 
 THREADS = 4
 LIMITS = (0.05, None)
+BESIDE = repetitions(125, 25)  # tasks of each thread that adds beside others that do something else
+RUNS = range(repetitions(10, 1))
 
-
-pytestmark = pytest.mark.usefixtures("quick_switches")
+pytestmark = [pytest.mark.usefixtures("quick_switches"), pytest.mark.repeated]
 
 
 def numbers_of(thread: int, count: int) -> range:
@@ -51,25 +53,37 @@ def assert_true(repository: Repository, numbers: set[int], max_loss: float | Non
     U = cross_values(list(tasks.values()), policies)
     best = np.array([cross_values([task], [solve(task)])[0, 0] for task in tasks.values()])
     assert (best - U.max(axis=1) <= (max_loss or 0.0) + 1e-9).all()
-    assert [record.best_value for record in repository.records()] == pytest.approx(best)
+    known = np.array([record.best_value for record in repository.records()])
+    assert (known >= best - 1e-9).all()
+    # solve knows no horizon: of many policies one may be worth more within it
+    assert (known <= np.maximum(best, U.max(axis=1)) + 1e-9).all()
     if max_loss is None:
         assert len(policies) == len(tasks)
 
 
+def tell(repository: Repository) -> None:
+    """The figures of a run, whose values were all compared."""
+    tasks, policies = len(repository), len(repository.policy_records())
+    report(f"{tasks} tasks, {policies} policies: no error, no wrong value")
+
+
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("max_loss", LIMITS)
 @pytest.mark.parametrize("how", [adding, adding_many])
-def test_threads_that_add_store_what_is_true(place, max_loss, how):
+def test_threads_that_add_store_what_is_true(place, max_loss, how, run):
     count = repetitions(250, 50)
     with Repository(place, max_loss=max_loss) as repository:
         assert at_once(*(how(repository, thread, count) for thread in range(THREADS))) == []
         assert_true(repository, {n for thread in range(THREADS) for n in numbers_of(thread, count)}, max_loss)
+        tell(repository)
         repository.add(small_task(10_000))
         assert wrong_values(repository) == 0
 
 
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("max_loss", LIMITS)
 @pytest.mark.parametrize("how", [adding, adding_many])
-def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how):
+def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how, run):
     with Repository(place, max_loss=max_loss) as repository:
         repository.add_many(map(small_task, range(10)))
         answers = []
@@ -79,13 +93,15 @@ def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how):
                 answers.append(repository.keep(k=2, rng=0, certify=False))
                 answers.append(repository.experience())
 
-        assert at_once(ask, *(how(repository, thread, 25) for thread in range(2))) == []
+        assert at_once(ask, *(how(repository, thread, BESIDE) for thread in range(2))) == []
         assert len(answers) == 16
-        assert_true(repository, {*range(10), *numbers_of(0, 25), *numbers_of(1, 25)}, max_loss)
+        assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, max_loss)
+        tell(repository)
 
 
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("how", [adding, adding_many])
-def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place, how):
+def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place, how, run):
     with Repository(place, max_loss=0.05) as repository:
         repository.add_many(map(small_task, range(10)))
 
@@ -93,5 +109,22 @@ def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place,
             for limit in (0.5, 0.02, None, 0.1):
                 repository.set_max_loss(limit)
 
-        assert at_once(change, *(how(repository, thread, 25) for thread in range(2))) == []
-        assert_true(repository, {*range(10), *numbers_of(0, 25), *numbers_of(1, 25)}, 0.1)
+        assert at_once(change, *(how(repository, thread, BESIDE) for thread in range(2))) == []
+        assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, 0.1)
+        tell(repository)
+
+
+def test_a_question_is_answered_where_others_always_write_something_new_first(place, monkeypatch):
+    """After each look at what is missing, others store tasks whose values are missing."""
+    with Repository(place, max_loss=0.0) as repository:
+        repository.add_many(map(small_task, range(10)))
+        complete, numbers = asked._complete, iter(range(10, 1000))
+
+        def beside(*told):
+            complete(*told)
+            repository.add_many(small_task(next(numbers)) for _ in range(3))
+
+        monkeypatch.setattr(asked, "_complete", beside)
+        assert len(repository.keep(k=2, rng=0, certify=False).policies) == 2
+        monkeypatch.undo()
+        assert wrong_values(repository) == 0

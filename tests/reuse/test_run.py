@@ -351,6 +351,14 @@ def test_few_episodes_are_points_in_the_colours_of_their_arms_with_a_line_for_th
     assert "keep new.zip" in str(run)
 
 
+def test_sources_with_long_names_are_called_by_what_differs():
+    names = [f"pastmaster/CartPole-v0(gravity={gravity}, length=0.5, force_mag=-10.0)" for gravity in (9.8, 5.0)]
+    results = [trial([1, 2, 3, 4, 5, 3], [0, 2, 2, 1, 0, 1], dropped=[-1, -1], bounds=(0, 10))]
+    above, below = TransferRun.of(results, [np.zeros(2, int)] * 2, names=names).plot().axes
+    assert labels(above) == ["learner", "gravity=9.8", "gravity=5.0", "best source, gravity=5.0: its mean"]
+    assert labels(below) == ["learner", "gravity=9.8", "gravity=5.0"]
+
+
 def test_several_runs_are_drawn_in_one_picture_by_name(played, tmp_path):
     figure = plot_curves({"balanced": played, "by hand": two_trials()}, optimum=0.75)
     (axes,) = figure.axes

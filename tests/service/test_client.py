@@ -57,7 +57,7 @@ def test_an_episode_without_a_value_or_with_an_error_is_cancelled(running):
             episode.value = 1 / 0
         with pytest.raises(ServiceError, match="within the bounds") as caught, client.episode("site") as episode:
             episode.value = 7.0
-        assert (caught.value.status, caught.value.code) == (422, "invalid")
+        assert (caught.value.status, caught.value.code) == (409, "out_of_bounds")
         client.cancel("site", episode)
         client.cancel("site", episode)
         state = client.state("site")

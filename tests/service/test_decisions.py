@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,9 +16,9 @@ from pastmaster.domains import windy_corridor
 from pastmaster.repository.rebuild import SERVICE, rebuild
 from pastmaster.reuse import SELECTORS, Episode
 from pastmaster.service import add_token, list_tokens, make_task, store
-from pastmaster.service.decider import SERVED
+from pastmaster.service.decider import SERVED, checksum
 from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
-from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, tasks
+from pastmaster.service.schema import VERSION_TABLE, metadata, prepare, states, tasks
 from pastmaster.service.state import Describe
 
 
@@ -147,8 +149,75 @@ def test_an_expired_episode_counts_as_the_return_declared_for_it(place):
         clock.now = 10.0
         served.sweep()
         state = served.call(Describe("site"))
-        assert (state["told"], state["expired"], state["arms"][arm]["mean"]) == (1, 1, 0.0)
+        assert (state["told"], state["expired"], state["arms"][arm]["mean"]) == (0, 1, 0.0)
         assert "expired" not in state["guarantee"]["statement"]
+
+
+@pytest.mark.parametrize("declared", [None, 0.25])
+def test_told_and_expired_mean_the_same_whether_a_return_is_declared_or_not(place, declared):
+    clock = Clock()
+    small_task(place, lease=10.0, expired_return=declared)
+    with engine(place, clock=clock) as served:
+        episodes = served.call(Ask("site", count=10))["episodes"]
+        for episode in episodes[:6]:
+            served.call(Tell("site", episode["number"], 0.5))
+        served.call(Cancel("site", 6))
+        clock.now = 10.0
+        served.sweep()
+        served.call(Ask("site", count=2))
+        state = served.call(Describe("site"))
+    assert [state[name] for name in ("asked", "told", "open", "expired", "cancelled")] == [12, 6, 2, 3, 1]
+    for arm, found in enumerate(state["arms"]):
+        assert found["told"] == sum(episode["arm"] == arm for episode in episodes[:6])
+        assert found["expired"] == sum(episode["arm"] == arm for episode in episodes[7:])
+    assert sum(state["returns"]["expired"]) == 3
+    assert state["returns"]["all"] == [0.5] * 6 + ([] if declared is None else [declared] * 3)
+
+
+def test_what_expired_before_the_first_return_is_told_of_a_step_without_one(place):
+    clock = Clock()
+    small_task(place, lease=10.0)
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site", count=3))
+        clock.now = 10.0
+        served.sweep()
+        returns = served.call(Describe("site"))["returns"]
+        assert (returns["all"], returns["learner"], returns["expired"]) == ([None], [None], [3])
+        served.call(Ask("site"))
+        served.call(Tell("site", 3, 0.5))
+        returns = served.call(Describe("site"))["returns"]
+        assert (returns["all"], returns["expired"]) == ([0.5], [3])
+
+
+@pytest.mark.parametrize("declared", [None, 0.25])
+def test_the_history_of_an_earlier_version_is_counted_again_from_the_rows(place, declared, monkeypatch):
+    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 1)
+    clock = Clock()
+    small_task(place, lease=10.0, expired_return=declared)
+    with engine(place, clock=clock) as served:
+        served.call(Ask("site", count=300))
+        for number in range(200):
+            served.call(Tell("site", number, number / 200))
+        served.call(Cancel("site", 299))
+        clock.now = 10.0
+        served.sweep()
+        before = served.call(Describe("site"))
+    with Repository(place) as repository:
+        repository.database.write(as_before)
+    with engine(place) as served:
+        assert served.call(Describe("site")) == before
+
+
+def as_before(connection):
+    """Write the history of a task as earlier versions did: expired episodes in all, not by arm and step."""
+    row = connection.execute(states.select()).mappings().one()
+    state = json.loads(row["state"])
+    history = state["history"]
+    history["ended"] = {"cancelled": history.pop("cancelled"), "expired": sum(history.pop("expired"))}
+    history["steps"] = [step[:4] for step in history["steps"]]
+    text = json.dumps(state)
+    new = {"state": text, "checksum": checksum(row["task_id"], row["events"], text)}
+    connection.execute(states.update().values(new))
 
 
 def test_neither_a_clock_that_is_set_nor_a_time_without_service_ends_a_lease(place, monkeypatch):
@@ -217,10 +286,10 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
             raise DamagedError("the disk is full")
 
         monkeypatch.setattr(store, "write", fail)
-        with pytest.raises(Refused, match="the disk is full") as caught:
+        with pytest.raises(Refused, match=r"^serve: the database does not answer, try again later$") as caught:
             served.call(Ask("site"))
         assert caught.value.status == 503
-        assert served.failure is not None
+        assert served.failure == "the disk is full"
         assert not served.healthy
         monkeypatch.setattr(store, "write", write)
         assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
@@ -284,23 +353,34 @@ def test_a_return_after_the_lease_counts_until_the_next_look(tmp_path):
 def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
     place = tmp_path / "tasks.db"
     with api(place) as call:
+        named = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
         for body, words in (
             ({"name": "a/b"}, "no slash"),
-            ({"name": "a", "sources": "best"}, "sources"),
-            ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "a name twice"),
-            ({"name": "a", "sources": [4], "bounds": [0, 1]}, "sources[0] is 4, must be the id of a stored policy"),
-            ({"name": "a", "sources": ["x", "learner"], "bounds": [0, 1]}, "learner is learner, must be a name that"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "learner": "x"}, "learner is x, must be a name that"),
-            ({"name": "a", "sources": ["x"], "bounds": [1, 0]}, "bounds"),
-            ({"name": "a", "sources": ["x"]}, "no stored tasks"),
-            ({"name": "a"}, "no policies are kept"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "ppr"}, "selector"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "selector": "informed"}, "stored policies"),
-            ({"name": "a", "sources": ["x"], "bounds": [0, 1], "expired_return": 2.0}, "within the bounds"),
-            ({"name": "a", "path": "/etc/passwd"}, "path"),
+            ({"name": "a "}, "no space at either end"),
+            ({"name": ".."}, "more than dots"),
+            ({"name": "a", "sources": "best"}, 'body.sources is wrong: must be "kept", a list of different ids'),
+            ({"name": "a", "sources": ["x", "x"], "bounds": [0, 1]}, "different names"),
+            ({"name": "a", "sources": [4, 4], "bounds": [0, 1]}, "different ids"),
+            ({"name": "a", "sources": [], "bounds": [0, 1]}, "sources"),
+            (named | {"bounds": [0, 0]}, "body.bounds is wrong: must have different items"),
+            (named | {"selector": "ppr"}, "selector"),
+            ({"name": "a", "path": "/etc/passwd"}, "it has a field path, must be of name, sources"),
         ):
             status, answer = call("POST", "/v1/tasks", body)
-            assert status == 422, (body, answer)
+            assert (status, answer["error"]["code"]) == (422, "invalid"), (body, answer)
+            assert words in answer["error"]["message"], (words, answer)
+        for body, words in (  # each field is right by itself
+            (named | {"sources": [4]}, "sources[0] is 4, must be the id of a stored policy"),
+            (named | {"sources": ["x", "learner"]}, "learner is learner, must be a name that"),
+            (named | {"learner": "x"}, "learner is x, must be a name that"),
+            (named | {"bounds": [1, 0]}, "lower below upper"),
+            ({"name": "a", "sources": ["x"]}, "no stored tasks"),
+            ({"name": "a"}, "no policies are kept"),
+            (named | {"selector": "informed"}, "stored policies"),
+            (named | {"expired_return": 2.0}, "within the bounds"),
+        ):
+            status, answer = call("POST", "/v1/tasks", body)
+            assert (status, answer["error"]["code"]) == (409, "impossible"), (body, answer)
             assert words in answer["error"]["message"], (words, answer)
         assert call("GET", "/v1/tasks") == (200, {"tasks": []})
         body = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
@@ -373,3 +453,25 @@ def test_a_task_of_an_earlier_version_is_no_repetition(place):
 
 def test_the_repository_knows_the_tables_of_the_service():
     assert set(SERVICE) == {*metadata.tables, VERSION_TABLE}
+
+
+def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path, monkeypatch):
+    """A selector takes up to milliseconds for each: many large requests at once would hold the rows for long."""
+    small_task(tmp_path / "tasks.db")
+    sizes, may_go_on = list[int](), threading.Event()
+    with engine(tmp_path / "tasks.db") as served, ThreadPoolExecutor(10) as pool:
+        answers = served._answers
+
+        def counted(operations):
+            assert may_go_on.wait(240.0)
+            sizes.append(sum(operation.count for operation in operations))
+            return answers(operations)
+
+        monkeypatch.setattr(served, "_answers", counted)
+        asked = [pool.submit(served.call, Ask("site", 400)) for _ in range(10)]
+        while served._queue.qsize() < 7:  # the first transaction has taken three at most
+            time.sleep(0.01)
+        may_go_on.set()
+        numbers = {episode["number"] for one in asked for episode in one.result()["episodes"]}
+    assert numbers == set(range(4000))
+    assert max(sizes) == 1200

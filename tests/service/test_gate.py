@@ -9,6 +9,7 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner
@@ -22,6 +23,7 @@ from pastmaster.errors import RepositoryError, ServiceError
 from pastmaster.service import add_token, gate, list_tokens, protocol, revoke_token, serve, started
 from pastmaster.service.body import LARGEST_BODY
 from pastmaster.service.gate import Rates, needed_role
+from pastmaster.service.models import AskBody, TaskBody
 from pastmaster.service.schema import episodes, tasks, tokens
 from pastmaster.service.tokens import ROLES
 
@@ -186,7 +188,7 @@ def test_without_tokens_what_a_proxy_passes_on_is_refused(path, name):
         assert call("GET", "/v1/tasks", headers={name.lower(): "203.0.113.9"} | bearer(secret))[0] == 200
 
 
-def test_without_tokens_a_page_of_another_site_changes_nothing(path):
+def test_without_tokens_a_page_of_another_site_changes_nothing_and_reads_nothing(path):
     """A browser sends such a request without asking first, if it is one that a form could send."""
     ask = "/v1/tasks/site/episodes"
     with api(path) as call:
@@ -198,7 +200,12 @@ def test_without_tokens_a_page_of_another_site_changes_nothing(path):
             for method, way in (("POST", ask), ("POST", f"{ask}/0/cancel"), ("DELETE", "/v1/tasks/site")):
                 status, answer = call(method, way, headers=headers)
                 assert (status, answer["error"]["code"]) == (403, "other_site"), (method, way, headers)
-            assert call("GET", "/v1/tasks", headers=headers)[0] == 200  # a link; the page there cannot read it
+            for way in ("/v1/tasks", "/v1/tasks/site", "/v1/live", "/metrics", "/openapi.json", "/v1/policies"):
+                for method in ("GET", "HEAD"):
+                    status, answer = call(method, way, headers=headers)
+                    assert status == 403, (method, way, headers)
+            for way in ("/", "/page.js", "/page.css", "/healthz"):  # a link may lead to the page; it tells nothing
+                assert call("GET", way, headers=headers)[0] == 200
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # a form always has one
             for way in (ask, f"{ask}/0/cancel"):
                 status, answer = call("POST", way, raw=b"", headers={"content-type": kind})
@@ -209,6 +216,7 @@ def test_without_tokens_a_page_of_another_site_changes_nothing(path):
             {"sec-fetch-site": "none"},
         ):
             assert call("POST", ask, headers=headers)[0] == 200
+            assert call("GET", "/v1/tasks/site", headers=headers)[0] == 200
 
 
 def test_while_the_database_is_away_all_are_told_so_at_once(path, monkeypatch):
@@ -263,15 +271,115 @@ def test_what_is_too_large_too_slow_or_not_json_is_refused(path, monkeypatch):
             (b'{"unknown": 1}', {}, 422), (b"null", {}, 422), (b"", {}, 200),
         ):  # fmt: skip
             status, answer = call("POST", ask, raw=raw, headers=headers)
-            assert status in (expected, 400 if expected == 422 else expected), (raw[:40], headers, answer)
+            assert status == expected, (raw[:40], headers, answer)
         for value in ("NaN", "Infinity", "-Infinity", "1e400", '"1"', "true", "null", "[]", "{}"):
             assert call("POST", f"{ask}/0/return", raw=f'{{"value": {value}}}'.encode())[0] == 422, value
-        for number in ("-1", "1.5", "x", "9" * 30, "%00", "0x1"):
+        for number in ("-1", "1.5", "x", "9" * 30, "%00", "0x1", "0.0", "+0", " 0", "0_0", "\u0660"):
             assert call("POST", f"{ask}/{number}/return", {"value": 0.5})[0] in (404, 422), number
+            assert call("POST", f"{ask}/{number}/cancel")[0] in (404, 422), number
+            assert call("GET", f"{ask}/{number}")[0] in (404, 422), number
         for name in ("\0", "x" * 5000, "\ud800", "no", "site\0"):
             assert call("POST", f"/v1/tasks/{name}/episodes")[0] == 404
             assert call("DELETE", f"/v1/tasks/{name}")[0] == 404
         assert call.state()["asked"] == 1
+
+
+def test_what_is_wrong_with_the_database_is_for_the_log_alone(path, monkeypatch, caplog):
+    """Its path and its address are nobody's business, whatever is asked, and by whatever way it fails."""
+    digest = "0" * 64
+    with api(path) as call:
+        assert call("GET", "/v1/tasks")[0] == 200
+        monkeypatch.setattr("pastmaster.service.gate.Keys.stale", False)
+        place = call.repository.place
+        words = f"the database at {place} does not answer: connection to 10.1.2.3 failed"
+
+        def away(*_: object, **__: object) -> None:
+            raise RepositoryError(words)
+
+        for name in ("read", "write", "snapshot"):
+            monkeypatch.setattr(call.repository.database, name, away)
+        monkeypatch.setattr(call.repository, "policy_records", away)
+        call.service.live._latest = (-1e9, b"")
+        body = {"name": "more", "sources": ["a"], "bounds": [0, 1]}
+        for method, way, sent in (
+            ("GET", "/v1/tasks", None), ("GET", "/v1/tasks/site", None), ("GET", "/v1/policies", None),
+            ("GET", f"/v1/policies/{digest}", None), ("POST", "/v1/tasks", body), ("DELETE", "/v1/tasks/site", None),
+            ("POST", "/v1/tasks/site/episodes", None), ("POST", "/v1/tasks/site/episodes/0/return", {"value": 0}),
+            ("POST", "/v1/tasks/site/returns", {"returns": [{"episode": 0, "value": 0}]}),
+            ("POST", "/v1/tasks/site/episodes/0/cancel", None), ("GET", "/v1/tasks/site/episodes/0", None),
+        ):  # fmt: skip
+            caplog.clear()
+            status, answer = call(method, way, sent)
+            assert (status, answer["error"]["code"]) == (503, "unavailable"), (method, way, answer)
+            assert answer["error"]["message"] == "serve: the database does not answer, try again later"
+            assert call.headers["retry-after"] == "1"
+            logged = [str(record.fields.get("error", record.exc_info)) for record in caplog.records]
+            assert any(words in one for one in logged), (method, way, logged)
+        event = call.loop.run(call.service.live.event())
+        assert json.loads(event.removeprefix(b"data: ")) == {
+            "error": "serve: the database does not answer, try again later"
+        }
+        monkeypatch.undo()
+
+
+def test_a_large_body_of_unknown_fields_costs_little_more_than_its_json(path):
+    """It holds up all other requests while it is read."""
+    many = ",".join(f'"a{i}": 1' for i in range(75_000))
+    item = ",".join(f'"a{i}": 1' for i in range(90))
+    items = ",".join(f'{{"episode": 1, "value": 1, {item}}}' for _ in range(1000))
+    raw = {"fields": f"{{{many}}}".encode(), "items": f'{{"returns": [{items}]}}'.encode()}
+    assert all(0.7 * LARGEST_BODY < len(body) < LARGEST_BODY for body in raw.values())
+
+    def seconds(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(5):
+            began = time.process_time()
+            work()
+            times.append(time.process_time() - began)
+        return min(times)
+
+    with api(path) as call:
+        for way, body in (
+            ("/v1/tasks", "fields"), ("/v1/tasks/site/episodes", "fields"), ("/v1/tasks/site/returns", "items"),
+            ("/v1/tasks/site/episodes/0/return", "fields"), ("/v1/tasks/site/returns", "fields"),
+        ):  # fmt: skip
+            status, answer = call("POST", way, raw=raw[body])
+            assert status == 422
+            assert "is wrong: it has a field a0, must be of" in answer["error"]["message"]
+            took = seconds(lambda way=way, body=body: call("POST", way, raw=raw[body]))
+            parsed = seconds(lambda body=body: json.loads(raw[body]))
+            assert took < 5.0 * parsed + 0.02, (way, body, took, parsed)
+
+
+PYTHON = re.compile(r"clip=|True|False|None|Error\b|\w+\(|\brng\b|n_sources|\bself\b|dict|tuple|instance")
+
+
+def test_errors_speak_of_requests_not_of_python(path):
+    ask = "/v1/tasks/site/episodes"
+    named = {"name": "a", "sources": ["x"], "bounds": [0, 1]}
+    with api(path) as call:
+        call.ask()
+        status, answer = call.tell(0, 7.0)
+        assert (status, answer["error"]["code"]) == (409, "out_of_bounds")
+        assert answer["error"]["message"] == (
+            "tell: value is 7 for episode 0, must be within the bounds 0 .. 1 of site: make a task with wider bounds, "
+            'or one with "clip": true, if such returns are right'
+        )
+        status, answer = call("POST", "/v1/tasks/site/returns", {"returns": [{"episode": 0, "value": -1}]})
+        assert answer["returns"][0]["error"]["code"] == "out_of_bounds"
+        odd = [None, True, "x", 1.5, -1, 0, [], [1.5], {}, 1e99, [None], ["a", 1], ["", ""], "\0"]
+        bodies = [("/v1/tasks", named | {name: value}) for name in TaskBody.model_fields for value in odd]
+        bodies += [("/v1/tasks", value) for value in odd]
+        bodies += [(ask, {name: value}) for name in AskBody.model_fields for value in odd]
+        bodies += [(f"{ask}/0/return", {"value": value}) for value in odd if not isinstance(value, int)]
+        bodies += [("/v1/tasks/site/returns", {"returns": value}) for value in odd]
+        for k, (way, body) in enumerate(bodies):
+            if way == "/v1/tasks" and isinstance(body, dict) and body.get("name") == "a":
+                body = body | {"name": f"a{k}"}
+            status, answer = call("POST", way, body)
+            words = answer.get("error", {}).get("message", "")
+            assert status < 500, (way, body, words)
+            assert not PYTHON.search(words), (way, body, words)
 
 
 def test_what_has_no_body_needs_no_content_type(path):
@@ -405,8 +513,16 @@ def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(path, t
             stranger.tasks()
         assert command("token", "revoke", str(path), "robots") == "revoked: robots"
         log = running.kill(2)
-    assert json.loads(log.splitlines()[0])["event"] == "serving"
+    first = json.loads(log.splitlines()[0])
+    assert (first["event"], first["tokens"]) == ("serving", "1 tokens")
     assert secret.encode() not in log
+    with served(path) as running:
+        with Client(running.url, secret, patience=0) as client, pytest.raises(ServiceError, match="token is missing"):
+            client.tasks()
+        first = json.loads(running.kill(2).splitlines()[0])
+    assert first["tokens"].startswith("all 1 tokens are revoked: every request is refused")
+    with Repository(path) as repository, pytest.raises(InvalidInputError, match="while there are no good tokens"):
+        serve(repository, host="0.0.0.0")
 
 
 def raw_answer(url: str, sent: bytes) -> bytes:

@@ -11,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 from service_world import served, small_task
 
+from pastmaster import Repository
 from pastmaster.cli import main
 from pastmaster.client import Client
-from pastmaster.errors import ServiceError
+from pastmaster.errors import InvalidInputError, ServiceError
+from pastmaster.service import serve
 
 
 @pytest.fixture
@@ -59,4 +61,22 @@ def test_a_certificate_without_its_key_is_refused_before_anything_is_served(tmp_
     small_task(path)
     done = CliRunner().invoke(main, ["serve", str(path), "--certificate", str(certificate)])
     assert done.exit_code != 0
-    assert "must be PEM files that belong together" in done.output
+    assert "key is not given, must be PEM files that belong together" in done.output
+
+
+def test_a_certificate_whose_file_has_its_key_needs_no_other(tmp_path, pair) -> None:
+    path, (certificate, key) = tmp_path / "site.db", pair
+    small_task(path)
+    certificate.write_text(certificate.read_text() + key.read_text())
+    with served(path, "--certificate", str(certificate)) as running:
+        assert running.url.startswith("https://")
+
+
+def test_a_key_without_a_certificate_is_refused_as_nothing_would_be_encrypted(tmp_path, pair) -> None:
+    path, (_, key) = tmp_path / "site.db", pair
+    small_task(path)
+    with Repository(path) as repository, pytest.raises(InvalidInputError, match="but certificate is not given"):
+        serve(repository, key=key)
+    done = CliRunner().invoke(main, ["serve", str(path), "--key", str(key)])
+    assert done.exit_code != 0
+    assert "certificate is not given, must be given too" in done.output

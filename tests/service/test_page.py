@@ -1,7 +1,9 @@
-"""The live page in a browser: under load, on a phone, in the dark, with hostile names, and silent on other hosts."""
+"""The live page in a browser: what it draws and says, on a phone, in the dark, with hostile names, after an outage."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,7 @@ from service_world import PATIENCE
 
 from pastmaster import Repository
 from pastmaster.client import Client
-from pastmaster.service import add_token, make_task, started
+from pastmaster.service import add_token, live, make_task, revoke_token, started
 from pastmaster.service.schema import prepare
 
 pytestmark = pytest.mark.long(15)
@@ -48,6 +50,54 @@ def opened(browser) -> Iterator:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def shop(tmp_path) -> Iterator[Repository]:
+    """Three tasks: what expires is forgotten, counts as a return, or has not come up yet."""
+    with Repository(tmp_path / "shop.db") as opened:
+        prepare(opened.database)
+        same = {"sources": ["red", "blue"], "learner": "green", "selector": "tsallis-inf", "lease": 100.0}
+        make_task(opened, "forgotten", bounds=(0.0, 1.0), seed=7, **same)
+        make_task(opened, "counted", bounds=(0.0, 1.0), seed=7, expired_return=0.0, **same)
+        make_task(opened, "new", bounds=(0.0, 1.0), seed=7, **same)
+        yield opened
+
+
+def section(page, name):
+    return page.locator("section", has=page.get_by_role("heading", name=name, exact=True))
+
+
+def sell(client: Client, task: str, episodes: int) -> None:
+    """Many returns at once."""
+    asked = client.ask_many(task, episodes)
+    client.tell_many(task, {one.number: 0.4 + 0.2 * (one.number % 2) for one in asked})
+
+
+def lose(client: Client, task: str, episodes: int) -> None:
+    """Many episodes whose lease ends without a return."""
+    before = client.state(task)["expired"]
+    client.ask_many(task, episodes, lease=0.001)
+    deadline = time.monotonic() + PATIENCE
+    while client.state(task)["expired"] < before + episodes:
+        assert time.monotonic() < deadline, "they do not expire"
+        time.sleep(0.1)
+
+
+def hold(page) -> None:
+    """From now on the page is not drawn anew each second: what is measured stays where it is."""
+    page.evaluate("() => { show = () => {}; }")
+
+
+def numbers(box) -> dict[float, float]:
+    """The numbers of an axis, and where the middle of each is, in pixels."""
+    vertical = "y" in box.get_attribute("class").split()
+    found = {}
+    for label in box.locator("span").all():
+        place = label.bounding_box()
+        middle = place["y"] + place["height"] / 2 if vertical else place["x"] + place["width"] / 2
+        found[float(label.inner_text().replace(",", ""))] = middle
+    return found
 
 
 def told(page) -> int:
@@ -137,3 +187,190 @@ def test_the_page_asks_for_a_token_and_comes_back_after_a_restart(repository, op
     page.get_by_text("no answer, trying again").wait_for()
     with started(repository, port=port):
         page.get_by_text("live, ").wait_for()
+    page.close()
+
+
+def test_the_axes_have_numbers_where_their_values_are(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        sell(client, "forgotten", 40)
+        state = client.state("forgotten")
+        page = opened(url)
+        chart = section(page, "forgotten").locator(".chart")
+        chart.wait_for()
+        hold(page)
+        frame = chart.locator("rect.frame").bounding_box()
+        upright, along = (numbers(chart.locator(f".ticks.{kind}").first) for kind in "yx")
+        assert len(upright) >= 3
+        assert min(upright) <= 0.4
+        assert max(upright) >= 0.6
+        low, high = min(upright), max(upright)
+        source = max(arm["mean"] for arm in state["arms"][:-1] if arm["mean"] is not None)
+        expected = upright[low] + (source - low) / (high - low) * (upright[high] - upright[low])
+        drawn = chart.locator("line.source").bounding_box()
+        assert drawn["y"] + drawn["height"] / 2 == pytest.approx(expected, abs=2.0)
+        assert {0, 40} <= set(along)
+        assert along[0] == pytest.approx(frame["x"], abs=2.0)
+        assert along[40] == pytest.approx(frame["x"] + frame["width"], abs=2.0)
+        lower, upper = (float(text) for text in section(page, "forgotten").locator("tfoot span").all_inner_texts())
+        known = [arm for arm in state["arms"] if arm["mean"] is not None]
+        assert lower <= min(arm["lower"] for arm in known)
+        assert upper >= max(arm["upper"] for arm in known)
+        page.close()
+
+
+def test_any_range_of_returns_has_an_axis(shop, opened):
+    equal = [(0.0, 0.0), (-3.0, -3.0), (5e-324, 5e-324), (1e16, 1e16 + 4)]
+    ranges = [*equal, (0.0, 1e-9), (-1e100, 1e100), (-0.3, 0.7), (99.0, 1e5)]
+    with started(shop) as url:
+        page = opened(url)
+        for low, high in ranges:
+            axis = page.evaluate("([low, high]) => range(low, high, 4)", [low, high])
+            marks = page.evaluate("axis => ticks(axis.low, axis.high, 4)", axis)
+            texts = page.evaluate("m => m.values.map((value) => tickText(value, m.step))", marks)
+            assert axis["low"] <= low <= high <= axis["high"]
+            assert axis["low"] < axis["high"]
+            assert 2 <= len(marks["values"]) <= 6
+            assert "-0" not in texts
+            assert len(set(texts)) == len(texts)
+            assert max(map(len, texts)) <= 12
+        page.close()
+
+
+def test_there_is_no_line_where_the_learner_has_no_return(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        sell(client, "forgotten", 8)
+        state = client.state("forgotten")
+        page = opened(url)
+        learner = [0.5, 0.6, None, 0.7, None, None, 0.2, 0.3]
+        state["returns"] = {"width": 1, "all": [0.5] * 8, "learner": learner, "expired": [0] * 8}
+        draw = "task => [...chart(task).querySelectorAll('path.learner')].map((path) => path.getAttribute('d'))"
+        line, dots = page.evaluate(draw, state)
+        assert [part.count("L") for part in line.split("M")[1:]] == [1, 0, 1]  # three parts, of 2, 1 and 2 values
+        assert dots.count("M") == 1  # the one without neighbours can be seen
+        page.close()
+
+
+def test_told_and_expired_are_the_same_for_every_task_and_say_what_they_count(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        for task in ("forgotten", "counted"):
+            sell(client, task, 20)
+            lose(client, task, 6)
+        page = opened(url)
+        section(page, "counted").locator(".chart").wait_for()
+        said = {task: section(page, task).locator(".counts").inner_text() for task in ("forgotten", "counted", "new")}
+        page.close()
+    for task, meaning in (("forgotten", "not counted"), ("counted", "each counts as 0")):
+        words = " ".join(said[task].split())
+        assert words == f"26 asked 20 told 0 open 6 expired ({meaning}) 0 cancelled"
+    assert " ".join(said["new"].split()) == "0 asked 0 told 0 open 0 expired 0 cancelled"
+
+
+@pytest.mark.parametrize("task", ["forgotten", "counted"])
+def test_a_batch_of_expired_leases_is_marked_as_such(shop, opened, task):
+    with started(shop) as url, Client(url) as client:
+        sell(client, task, 60)
+        lose(client, task, 30)
+        sell(client, task, 40)
+        page = opened(url)
+        chart = section(page, task).locator(".chart")
+        chart.wait_for()
+        hold(page)
+        assert chart.locator(".batch").all_inner_texts() == ["30 expired"]
+        assert "expired" in chart.locator(".key").inner_text()
+        assert page.locator(".bad:visible").count() == 0  # nothing is wrong with the service
+        bands = [band.bounding_box() for band in chart.locator(".band").all()]
+        left, right = min(b["x"] for b in bands), max(b["x"] + b["width"] for b in bands)
+        along = numbers(chart.locator(".ticks.x"))
+        first, last = min(along), max(along)
+        scale = (along[last] - along[first]) / (last - first)
+        assert left == pytest.approx(along[first] + 60 * scale, abs=2 * scale + 4.0)
+        assert right == pytest.approx(along[first] + (90 if task == "counted" else 60) * scale, abs=2 * scale + 4.0)
+        page.close()
+
+
+def test_where_most_episodes_expire_none_of_them_is_a_batch(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        sell(client, "counted", 10)
+        lose(client, "counted", 40)
+        page = opened(url)
+        section(page, "counted").locator(".strip").wait_for()
+        assert page.locator(".batch").count() == 0
+        page.close()
+
+
+def test_the_learner_is_called_as_its_task_calls_it(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        sell(client, "forgotten", 20)
+        page = opened(url)
+        key = section(page, "forgotten").locator(".key")
+        assert key.locator(".k-learner").inner_text() == "green"
+        assert "learner" not in page.locator("body").inner_text()
+        page.close()
+
+
+def test_a_task_takes_no_more_room_than_it_needs(shop, opened):
+    with started(shop) as url, Client(url) as client:
+        sell(client, "forgotten", 20)
+        page = opened(url)
+        section(page, "forgotten").wait_for()
+        hold(page)
+        assert section(page, "new").bounding_box()["height"] < 100  # nothing has happened there
+        place = section(page, "forgotten").bounding_box()
+        assert place["height"] < 320
+        frame = section(page, "forgotten").locator("rect.frame").first.bounding_box()
+        assert frame["height"] > 0.25 * place["height"]  # the chart takes what the head leaves
+        assert frame["width"] > 0.4 * place["width"]
+        page.close()
+
+
+def test_the_token_form_says_what_is_wrong_where_it_is_and_nothing_is_shown_after_a_token_is_revoked(shop, opened):
+    secret = add_token(shop, "screen", "read")
+    with started(shop) as url:
+        page = opened(url, allowed=("401", "ERR_", "Failed to load"))
+        field = page.get_by_label("Token with the role read")
+        field.wait_for()
+        assert page.evaluate("document.activeElement.id") == "token"
+        form = page.locator("#login").bounding_box()
+        assert form["x"] + form["width"] / 2 == pytest.approx(600, abs=20)
+        assert page.locator("#refused").is_hidden()
+        field.fill("wrong")
+        page.keyboard.press("Enter")
+        page.locator("#login").get_by_text("This token is not good for reading").wait_for()
+        assert field.get_attribute("aria-invalid") == "true"
+        assert page.get_by_role("button", name="Watch").is_enabled()
+        field.fill(secret)
+        page.keyboard.press("Enter")
+        section(page, "new").wait_for()
+        revoke_token(shop, "screen")
+        page.locator("#login").wait_for()
+        assert page.locator("section").count() == 0
+        page.close()
+
+
+def test_a_service_that_falls_silent_is_called_away_and_what_is_shown_is_dated(shop, opened, monkeypatch):
+    async def never(_):
+        await asyncio.Event().wait()
+
+    with started(shop) as url:
+        page = opened(url)
+        page.clock.install()
+        page.get_by_text("live, ").wait_for()
+        before = page.locator("#status").inner_text()
+        page.wait_for_function("before => document.getElementById('status').textContent !== before", arg=before)
+        monkeypatch.setattr(live.Live, "event", never)  # the connection stays, and nothing comes
+        page.clock.fast_forward(11_000)
+        page.get_by_text("no answer, trying again: what is shown is of ").wait_for()
+        assert page.locator("main.stale section").count() == 3
+        monkeypatch.undo()
+        page.clock.fast_forward(11_000)
+        page.get_by_text("live, ").wait_for()
+        assert page.locator("main.stale").count() == 0
+        page.close()
+
+
+def test_the_page_says_why_the_service_refuses_it(shop, opened, monkeypatch):
+    monkeypatch.setattr(live, "MOST_WATCHERS", 0)
+    with started(shop) as url:
+        page = opened(url, allowed=("429", "Failed to load"))
+        page.get_by_text("0 are watching, try again later").wait_for()
+        page.close()

@@ -117,9 +117,10 @@ def test_a_full_disk_is_told_and_nothing_is_acknowledged_that_is_not_there(tmp_p
             for _ in range(40):
                 served.call(Ask("site", 1000))
 
-        with pytest.raises(Refused, match="disk is full") as caught:
+        with pytest.raises(Refused, match="does not answer, try again later") as caught:
             ask_on()
         assert caught.value.status == 503
+        assert "disk is full" in served.failure
         count = len(stored(place))
     with engine(place) as served:
         assert served.call(Tell("site", first[0]["number"], 0.5))["repeated"] is False

@@ -78,13 +78,17 @@ def test_the_log_is_json_in_ascii_on_one_line():
 def test_a_history_keeps_its_sums_and_stays_small():
     history, rng = History(3), np.random.default_rng(0)
     told = [(int(rng.integers(3)), float(rng.random())) for _ in range(5000)]
-    for arm, payoff in told:
+    for k, (arm, payoff) in enumerate(told):
         history.tell(arm, payoff)
+        if k % 7 == 0:
+            history.expire(arm)
     assert len(history.steps) <= STEPS
     assert sum(step[0] for step in history.steps) == 5000
     assert sum(step[1] for step in history.steps) == pytest.approx(sum(payoff for _, payoff in told))
     assert sum(step[2] for step in history.steps) == sum(arm == 2 for arm, _ in told)
     assert {step[0] for step in history.steps[:-1]} == {history.width}
+    assert sum(step[4] for step in history.steps) == history.expired.sum() == len(told[::7])
+    assert history.expired[2] == sum(arm == 2 for arm, _ in told[::7])
     again = History.from_dict(json.loads(json.dumps(history.to_dict())))
     assert again.to_dict() == history.to_dict()
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pastmaster.cli import printing
-from pastmaster.tables import counted, told_apart
+from pastmaster.tables import counted
 
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering
@@ -25,9 +25,7 @@ def tell_tasks(answer: Clustering, every: bool) -> None:
     """A line to each task, worst first; of many tasks the worst, and a count of the rest."""
     rows = sorted(answer.table(), key=lambda row: -row.loss)
     shown = rows if every or len(rows) <= MOST_ROWS else rows[:WORST]
-    tasks = told_apart((str(row.task) for row in shown), printing.WIDEST_CELL)
-    lines = [(task, row.policy, number(row.loss)) for task, row in zip(tasks, shown, strict=True)]
-    printing.print_table(("task", "policy", "loss"), lines)
+    printing.print_table(("task", "policy", "loss"), [(row.task, row.policy, number(row.loss)) for row in shown])
     if len(rows) > len(shown):
         rest = rows[len(shown) :]
         nothing, most = sum(row.loss == 0 for row in rest), number(rest[0].loss)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pastmaster.tables import cut
+from pastmaster.tables import told_apart
 from pastmaster.texts import printable
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ def print_json(value: Any) -> None:
 
 
 def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
-    """A table: texts to the left, numbers to the right, as wide as need be; only the longest texts are cut."""
-    cells = [[cut(str(cell), WIDEST_CELL) for cell in line] for line in [head, *lines]]
-    columns = list(zip(*cells, strict=True))
+    """A table: texts to the left, numbers to the right, as wide as need be.
+
+    Only the longest texts are cut, so that those of a column can still be told apart.
+    """
+    columns = [[name, *told_apart(map(str, cells), WIDEST_CELL)] for name, *cells in zip(head, *lines, strict=True)]
     widths = [max(map(len, column)) for column in columns]
     texts = [any(not NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]
-    for line in cells:
+    for line in zip(*columns, strict=True):
         padded = (
             cell.ljust(width) if is_text else cell.rjust(width)
             for cell, width, is_text in zip(line, widths, texts, strict=True)

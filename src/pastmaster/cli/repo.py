@@ -209,14 +209,21 @@ repo.add_command(cluster)
 @repo.command()
 @options.repository_argument
 @click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
+@click.option("--values", is_flag=True, help="Also compute up to 2,000 of the stored values again.")
+@options.seed_option("Draws the values that are computed again.")
 @options.json_option
-def check(place: str, removing: bool, as_json: bool) -> None:
+def check(place: str, removing: bool, values: bool, seed: int, as_json: bool) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1.
+
+    A value that was wrong when it was stored has a right checksum: --values computes values again, by the task's model
+    or by the same episodes.
 
     With --remove it says what that cost, and exits with 1 only if damage is left.
     """
+    if removing and values:
+        raise click.UsageError("--remove removes no wrong values: use --values alone, then restore a backup")
     with options.opened(place) as repository:
-        found = left = repository.check()
+        found = left = repository.check(values=True, rng=seed) if values else repository.check()
         done = []
         if found and removing:
             done = repair(repository, found)
@@ -228,6 +235,9 @@ def check(place: str, removing: bool, as_json: bool) -> None:
         printing.say(*damage_lines(found), *done)
     else:
         printing.say(f"all is well: {counted(tasks, 'task')}")
+    if values:
+        again = f"{found.valued:,} of {counted(found.values, 'value')} computed again"
+        printing.say(again, *map(str, found.skipped), err=as_json)
     if left and removing:
         printing.say(*damage_lines(left), "this could not be repaired: restore a backup", err=True)
     if left:

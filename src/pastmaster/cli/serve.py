@@ -29,7 +29,7 @@ from pastmaster.cli import options, printing
 @options.bounds_option
 @click.option("--log-requests", is_flag=True, help="A line of the log for each request.")
 @options.path_option("--certificate", "Serve HTTPS with this certificate (PEM).")
-@options.path_option("--key", "The key of the certificate (PEM).")
+@options.path_option("--key", "The key of the certificate (PEM), unless its file has it too.")
 def serve(
     place: str, host: str, port: int, rate: float, task: str | None, lease: float, bounds: tuple[float, float] | None,
     log_requests: bool, certificate: Path | None, key: Path | None,

@@ -73,10 +73,13 @@ class KeepCurve:
         return int(k[np.argmax(loss[0] + share * (loss[-1] - loss[0]) - loss)])
 
     def __repr__(self) -> str:
+        return one_line(str(self))
+
+    def __str__(self) -> str:
         k, loss = self.k, self.mean_loss
         ends = f"{loss[0]:.4g} with {counted(int(k[0]), 'policy')} to {loss[-1]:.4g} with {k[-1]}"
         why = f"; {self.begins}" if self.begins else ""
-        return one_line(f"KeepCurve(mean loss {ends}, elbow at {self.elbow}{why})")
+        return f"KeepCurve(mean loss {ends}, elbow at {self.elbow}{why})"
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

@@ -64,6 +64,7 @@ def _plain_numbers(axes: Any) -> None:
     bar = axes.images[0].colorbar
     low, high = axes.images[0].get_clim()
     marks = [mark for mark in np.outer(10.0 ** np.arange(12), (1, 3)).ravel() if low <= np.log10(mark) <= high]
-    marks = marks if len(marks) > 1 else [10.0**low]
+    if len(marks) < 2:
+        marks = sorted({10.0**low, 10.0**high})
     bar.set_ticks(np.log10(marks), labels=[f"{mark:,.0f}" for mark in marks])
     bar.minorticks_off()

@@ -69,14 +69,14 @@ class Losses(NamedTuple):
         return Table(f"{LOSSES}{which}", head, rows, numeric=(2, 3))
 
 
-def losses_panel(losses: Losses) -> Bars:
-    """The tasks that lose most, as bars."""
+def losses_panel(losses: Losses, later: int) -> Bars:
+    """The tasks that lose most, as bars; ``later`` tasks came after the policies were chosen."""
     order, most = losses.order(), float(losses.lost.max())
     losing = int((losses.lost > 0).sum())
+    uncounted = f" Tasks that came later are not counted: {later:,}." if later > 0 else ""
     if not losing:
-        return Bars(
-            LOSSES, ABOUT_LOSSES, (), "Nothing: for every task the best policy that is known is among those kept."
-        )
+        nothing = "Nothing: for every task the best policy that is known is among those kept."
+        return Bars(LOSSES, ABOUT_LOSSES, (), f"{nothing}{uncounted}")
     tasks, policies = losses.short_names(), told_apart(losses.policies, LONGEST_NAME)
     bars = [
         Bar(
@@ -90,7 +90,8 @@ def losses_panel(losses: Losses) -> Bars:
     rest, none = losing - len(bars), len(losses.tasks) - losing
     parts = [f"{counted(rest, 'more task')} lose{'s' if rest == 1 else ''} no more than these"] if rest else []
     parts += [f"{counted(none, 'task')} lose{'s' if none == 1 else ''} nothing"] if none else []
-    return Bars(LOSSES, ABOUT_LOSSES, bars, f"{'; '.join(parts)}." if parts else "")
+    rest_of_them = f"{'; '.join(parts)}." if parts else ""
+    return Bars(LOSSES, ABOUT_LOSSES, bars, f"{rest_of_them}{uncounted}".strip())
 
 
 def stream_panel(runs: Sequence[StoredRun]) -> Trend | None:

@@ -99,7 +99,7 @@ def _kept(
     n_kept = len({policy.id for policy in policies})
     losses = Losses.of(repository, clustering, numbers.tolist(), [policy.name for policy in policies])
     facts += [("Policies kept", f"{n_kept} for {counted(len(numbers), 'task')}"), *losses.facts()]
-    overview.append(losses_panel(losses))
+    overview.append(losses_panel(losses, since))
     late = f"{counted(since, 'task')} came after the latest clustering and {'is' if since == 1 else 'are'} not shown."
     parts: list[Part] = [Prose(late, aside=True)] if since > 0 else []
     parts += [Prose(CELLS_NOTE if clustering.directed else PAPERS_NOTE), _cells_table(clustering, policies)]
@@ -111,7 +111,8 @@ def _kept(
     loss = f"A task loses at most {most:.4g}, {mean:.4g} on average." if most > 0 else "No task loses anything."
     if since > 0:
         lost = f"loses at most {most:.4g}, {mean:.4g} on average" if most > 0 else "loses nothing"
-        loss = f"Each of the {counted(len(numbers), 'task')} of then {lost}; {since:,} came later and may lose more."
+        then = f"Each of the {counted(len(numbers), 'task')} stored when these were chosen {lost}"
+        loss = f"{then}; {counted(since, 'task')} came later and may lose more."
     answer = f"Keep {n_kept} of {counted(clustering.distance.shape[1], 'policy')}: {names}. {loss}"
     return Section(heading, (*parts, *_charts(clustering, numbers), losses.table())), answer
 

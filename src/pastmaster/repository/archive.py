@@ -11,8 +11,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import sqlalchemy as sa
 from pastmaster import formerly
 from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
-from pastmaster.files import LARGEST, flush_folder, from_json, read_whole, write_new
+from pastmaster.files import LARGEST, flush_folder, from_json, read_whole, unfinished, write_new
 from pastmaster.npy import npy_array, to_npy
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
@@ -29,6 +27,7 @@ from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
 from pastmaster.repository.forms import LARGEST_ID, NONSENSE, fits
 from pastmaster.repository.schema import READABLE, RECORDS, REVISION, arrays, row_checksum, sequences
+from pastmaster.repository.sqlite import File
 from pastmaster.tables import one_line, shown
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
@@ -38,31 +37,31 @@ NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
 def export(database: Database, folder: Path) -> Path:
-    """Write everything into a new folder, which appears only when it is complete."""
+    """Write everything into a new folder, which appears only when it is complete, with the mode of the repository."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RepositoryError(f"{EXPORT}: {folder} is there already, must be a new or empty folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
-        try:
-            (partial / "arrays").mkdir()
+        mode = database.backend.mode() if isinstance(database.backend, File) else None
+        with unfinished(folder.parent) as beside:
+            partial = beside / "exported"
+            (partial / "arrays").mkdir(parents=True)
             with database.snapshot() as still:
-                manifest = still.read(lambda connection: _write(connection, partial))
+                manifest = still.read(lambda connection: _write(connection, partial, mode))
             text = json.dumps(manifest | {"sha256": _sum(manifest)}, indent=1)
-            write_new(partial / "manifest.json", text.encode())
-            partial.chmod(0o755)
-            for changed in (partial / "arrays", partial):
-                flush_folder(changed)
+            write_new(partial / "manifest.json", text.encode(), mode)
+            for made in (partial / "arrays", partial):
+                if mode is not None:
+                    made.chmod(0o700 | mode | (mode & 0o444) >> 2)  # who may read files may look into folders
+                flush_folder(made)
             os.replace(partial, folder)
             flush_folder(folder.parent)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise RepositoryError(f"{EXPORT}: {folder} cannot be written: {error.strerror or error}") from None
     return folder
 
 
-def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
+def _write(connection: sa.Connection, folder: Path, mode: int | None) -> dict[str, Any]:
     """Write the arrays; returns the manifest."""
     tables, files = {}, []
     for table in RECORDS:
@@ -75,7 +74,7 @@ def _write(connection: sa.Connection, folder: Path) -> dict[str, Any]:
                         f"{EXPORT}: {table} {row['id']} has an array {name[:80]!r}, which none is called"
                     )
                 raw = to_npy(array)
-                write_new(folder / _file(table, row["id"], name), raw)
+                write_new(folder / _file(table, row["id"], name), raw, mode)
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
     counted = {row.name: row.last for row in connection.execute(sa.select(sequences))}

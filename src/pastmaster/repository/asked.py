@@ -6,11 +6,11 @@ candidates in landmarks that came before them are computed when they are asked f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -37,6 +37,7 @@ from pastmaster.values import policy_distance
 
 LANDMARKS = 10_000  # on which policies are chosen; of fewer tasks all
 TRIES = 20  # to read while others write
+BESIDE_WRITERS = 5  # times that missing values are computed beside others, before they must wait
 Result = TypeVar("Result")
 
 
@@ -150,7 +151,8 @@ def completed(
 ) -> Result:
     """What ``read`` finds in one snapshot in which all that ``choose`` names is valued; it is given U of that.
 
-    Others may write meanwhile: values that are missing are computed and stored, and then all is looked at again.
+    Others may write meanwhile: values that are missing are computed and stored, and then all is looked at again. Where
+    others always write something new before that, it is done once more as the only writer.
     """
 
     def look(connection: sa.Connection) -> tuple[dict[int, list[int]], list[Result]]:
@@ -164,12 +166,19 @@ def completed(
         }
         return missing, [] if missing else [read(connection, chosen, U)]
 
-    for _ in range(TRIES):
+    def look_alone(connection: sa.Connection) -> Result:
+        missing, found = look(connection)
+        if missing:
+            _append(connection, _by_policy(_valued(contents, missing, lambda work: work(connection))))
+            missing, found = look(connection)
+        return found[0]
+
+    for _ in range(BESIDE_WRITERS):
         missing, found = contents.database.read(look)
         if found:
             return found[0]
         _complete(contents, missing)
-    raise changed_all_the_time(contents)
+    return contents.database.write(look_alone)
 
 
 def changed_all_the_time(contents: Contents) -> RepositoryError:
@@ -181,26 +190,35 @@ def changed_all_the_time(contents: Contents) -> RepositoryError:
 
 def _complete(contents: Contents, missing: Mapping[int, list[int]]) -> None:
     """Compute and store what policies are worth in tasks, as far as these are still there."""
-    new: dict[int, dict[int, Worth]] = {}  # by policy and task
+    new: dict[int, dict[int, Worth]] = {}
     with suppress(rows.NoRecordError):  # a policy was removed meanwhile
-        for task, worths in _valued(contents, missing):
-            for policy, worth in worths.items():
-                new.setdefault(policy, {})[task] = worth
+        new = _by_policy(_valued(contents, missing, contents.database.read))
     if new:
         contents.database.write(lambda connection: _append(connection, new))
 
 
-def _valued(contents: Contents, wanted: Mapping[int, list[int]]) -> Iterator[tuple[int, dict[int, Worth]]]:
-    """What policies are worth in stored tasks, by the ids of both; tasks are read a batch at a time."""
+def _by_policy(valued: Iterable[tuple[int, dict[int, Worth]]]) -> dict[int, dict[int, Worth]]:
+    """What was valued by task and policy, by policy and task."""
+    found: dict[int, dict[int, Worth]] = {}
+    for task, worths in valued:
+        for policy, worth in worths.items():
+            found.setdefault(policy, {})[task] = worth
+    return found
+
+
+def _valued(
+    contents: Contents, wanted: Mapping[int, list[int]], ask: Callable[[Any], Any]
+) -> Iterator[tuple[int, dict[int, Worth]]]:
+    """What policies are worth in stored tasks, by the ids of both; tasks are read a batch at a time, by ``ask``."""
 
     def get(connection: sa.Connection, batch: Sequence[int]) -> list[tuple[int, Valued]]:
         there = rows.present(connection, "tasks", batch)
         return [*zip(there, contents.tasks.get(connection, there), strict=True)]
 
     for batch in rows.batches([*wanted]):
-        for task, valued in contents.database.read(partial(get, batch=batch)):
+        for task, valued in ask(partial(get, batch=batch)):
             row = Vector()
-            contents.value_policies(contents.database.read, row, valued, wanted[task], stacked=True)
+            contents.value_policies(ask, row, valued, wanted[task], stacked=True)
             yield task, row.worths
 
 

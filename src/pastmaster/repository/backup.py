@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.files import flush_folder
+from pastmaster.files import flush_folder, unfinished
 from pastmaster.repository.check import find_damage
 from pastmaster.repository.database import Database
 from pastmaster.repository.sqlite import File
@@ -20,7 +19,7 @@ CALLER = "Repository.backup"
 
 
 def back_up(database: Database, target: Path) -> Path:
-    """Copy the file into a new one, which appears only when it is whole, on the disk and checked."""
+    """Copy the file into a new one of its mode, which appears only when it is whole, on the disk and checked."""
     file = database.backend
     if not isinstance(file, File):
         raise RepositoryError(
@@ -29,17 +28,14 @@ def back_up(database: Database, target: Path) -> Path:
     try:
         if target.is_symlink() or target.exists():
             raise RepositoryError(f"{CALLER}: {target} is there already, must be a new file")
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            file.copy(beside)
-            _verify(beside, target)
-            os.fsync(descriptor)
-            os.link(beside, target)  # refused where a file has appeared there meanwhile
+        with unfinished(target.parent) as folder:
+            copied = folder / "copy.db"
+            file.copy(copied)
+            _verify(copied, target)
+            copied.chmod(file.mode())
+            _flush(copied)
+            os.link(copied, target)  # refused where a file has appeared there meanwhile
             flush_folder(target.parent)
-        finally:
-            os.close(descriptor)
-            beside.unlink(missing_ok=True)
     except (sqlite3.Error, sa.exc.DBAPIError, UnicodeDecodeError) as error:
         told = database.translated(error)
         raise type(told)(f"{CALLER}: {target} is not made: {told}") from None
@@ -48,6 +44,15 @@ def back_up(database: Database, target: Path) -> Path:
             f"{CALLER}: {str(target)[:200]} cannot be written: {getattr(error, 'strerror', None) or error}"
         ) from None
     return target
+
+
+def _flush(path: Path) -> None:
+    """Have a file and its mode on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _verify(copied: Path, target: Path) -> None:

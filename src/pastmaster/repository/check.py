@@ -1,5 +1,6 @@
 """The check of a repository: every record is read, every checksum verified, every reference followed.
 
+A value that was wrong when it was stored has a right checksum: ``spot_check`` computes values again.
 A file may be damaged anywhere, also in the trees that lead to records. So each record is asked for on its own, a
 missing record that others refer to is named, and SQLite's own check of the file is added.
 """
@@ -51,17 +52,24 @@ class Damage(NamedTuple):
 
 def find_damage(database: Database) -> list[Damage]:
     """All damage in a repository, each place and problem once."""
+    return inspected(database)[0]
+
+
+def inspected(database: Database) -> tuple[list[Damage], Examiner | None]:
+    """All damage in a repository, and its records; None where these cannot be read at all."""
     found: list[Damage] = []
+    seen: list[Examiner] = []
 
     def examine_all(connection: sa.Connection) -> None:
         found[:] = _file(connection, database.place) if database.is_sqlite else []
-        found.extend(examine(connection))
+        seen[:] = [examined(connection)]
+        found.extend(seen[0].damage)
 
     try:
         database.read(examine_all)
     except DamagedError as error:  # SQLite may refuse even to end the transaction
         found.append(Damage(database.place, str(error)))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), seen[0] if seen else None
 
 
 def examine(connection: sa.Connection) -> list[Damage]:
@@ -92,7 +100,7 @@ class Examiner:
         self.damage: list[Damage] = []
         self.rows: dict[str, dict[int, rows.Row]] = {table: {} for table in RECORDS}
         self.named: dict[str, set[int]] = {table: set() for table in RECORDS}
-        self.vectors: dict[tuple[str, int], tuple[Array, Array]] = {}
+        self.vectors: dict[tuple[str, int], tuple[Array, Array, Array]] = {}  # ids, values, errors
         self.mentioned: dict[str, set[int]] = {table: set() for table in RECORDS}
         self.counted: dict[str, int] = {}
 
@@ -166,8 +174,10 @@ class Examiner:
 
     def _vector(self, table: str, number: int, name: str, its_arrays: dict[str, Array]) -> None:
         """A row or column of U, whole."""
-        vector(its_arrays, name, "errors", f"{table} {number}")
-        self.vectors[table, number] = ids, _ = vector(its_arrays, name, "values", f"{table} {number}")
+        place = f"{table} {number}"
+        _, errors = vector(its_arrays, name, "errors", place)
+        ids, values = vector(its_arrays, name, "values", place)
+        self.vectors[table, number] = ids, values, errors
         self._mention("policies" if table == "tasks" else "tasks", ids)
 
     def _mention(self, table: str, ids: Sequence[int] | Array) -> None:
@@ -257,7 +267,7 @@ class Examiner:
         policies = np.array(sorted(n for t, n in self.vectors if t == "policies"), np.int64)
         columns = {int(number): np.sort(self.vectors["policies", int(number)][0]) for number in policies}
         for task in sorted(n for t, n in self.vectors if t == "tasks"):
-            ids, values = self.vectors["tasks", task]
+            ids, values, _ = self.vectors["tasks", task]
             for policy in policies[~np.isin(policies, ids)].tolist() if complete else ():
                 column = columns[policy]
                 place = np.searchsorted(column, task)
@@ -267,7 +277,7 @@ class Examiner:
             record = row["policy_of_record"]
             known = values[ids == record]
             if not len(known) and ("policies", record) in self.vectors:
-                ids, values = self.vectors["policies", record]
+                ids, values, _ = self.vectors["policies", record]
                 known = values[ids == task]
             if not (complete or len(known)):
                 self.damage.append(Damage(f"tasks {task}", f"its value under policy {record} is missing"))

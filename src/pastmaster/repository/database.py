@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from pastmaster import formerly
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
+from pastmaster.files import unfinished
 from pastmaster.repository import location, schema
 from pastmaster.repository.postgres import WRITERS, Server, is_away
 from pastmaster.repository.sqlite import ChangedError, File
@@ -105,7 +106,7 @@ class Database:
             still = self
             if isinstance(self.backend, File):
                 with suppress(OSError, sqlite3.Error, sa.exc.DBAPIError, UnicodeDecodeError, PastmasterError):
-                    copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pastmaster"))) / "copy.db"
+                    copy = stack.enter_context(unfinished(Path(tempfile.gettempdir()))) / "copy.db"
                     self.backend.copy(copy)
                     still = stack.enter_context(closing(Database(copy, create=False)))
                     still.place = still.backend.place = self.place  # what errors call it

@@ -25,7 +25,8 @@ WRITERS = 7245311
 """The turn of everybody who writes to the repository's own tables: the number of an advisory lock."""
 CONNECT_SECONDS = 10
 FIRST_SECONDS = 30  # for a new connection
-IDLE_SECONDS = 120  # after which the server gives up a writer that has vanished
+IDLE_SECONDS = 10  # between two statements, after which the server gives up a writer that stands still or has vanished
+COMPUTING_SECONDS = 120  # the same for those with the turn WRITERS: they may solve and value tasks between statements
 PATIENCE = {  # with a server that does not answer, or a host that vanished
     "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
     "keepalives_count": 3, "tcp_user_timeout": 30_000,
@@ -113,9 +114,10 @@ class Server:
 
     def _take_turn(self, connection: sa.Connection, turn: int) -> None:
         """Be the only writer with this turn. Only with everybody's does the commit itself wait for the disk."""
+        idle = COMPUTING_SECONDS if turn == WRITERS else IDLE_SECONDS
         settings = [
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
-            f"idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
+            f"idle_in_transaction_session_timeout = '{idle}s'",
         ]
         if turn != WRITERS:
             settings.append("synchronous_commit = off")
@@ -188,6 +190,11 @@ class Server:
         if "lock timeout" in reason:
             return RepositoryError(
                 f"{self.place} was in use by another program for {location.BUSY_SECONDS} seconds, try again"
+            )
+        if "idle-in-transaction" in reason:
+            return RepositoryError(
+                f"{self.place} has undone a change that stood still between two statements for more than "
+                f"{IDLE_SECONDS} seconds ({COMPUTING_SECONDS} where tasks are valued), so that others go on: try again"
             )
         if "No space left" in reason:
             return RepositoryError(f"the disk of {self.place} is full, nothing was changed: make room and try again")

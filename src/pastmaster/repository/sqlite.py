@@ -94,6 +94,10 @@ class File:
         folder = os.access(self.path.parent, os.W_OK)  # a journal is made beside it
         return self._mode in (outside.READ, outside.READ_ALONE) or not (folder and os.access(self.path, os.W_OK))
 
+    def mode(self) -> int:
+        """Who may read and write the file."""
+        return self.path.stat().st_mode & 0o777
+
     def release(self) -> None:
         """Close the connections that are idle."""
         self.engine.dispose()

@@ -20,13 +20,13 @@ import sqlalchemy as sa
 from pastmaster.checks import each, file_path, flag, listed, whole
 from pastmaster.clustering import Clustering
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
-from pastmaster.generators import Rng
+from pastmaster.generators import Rng, checked_rng
 from pastmaster.repository import archive, clusterings, known, names, rows
 from pastmaster.repository.addition import Addition, check_family
 from pastmaster.repository.admission import checked_max_loss
 from pastmaster.repository.backup import back_up
 from pastmaster.repository.batch import commit_all
-from pastmaster.repository.check import Damage, find_damage
+from pastmaster.repository.check import Damage, inspected
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_damaged, forget_task
@@ -36,6 +36,7 @@ from pastmaster.repository.rebuild import rebuild
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.settling import settle
+from pastmaster.repository.spot_check import Checked, check_values
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import Experience, TransferRun
@@ -278,13 +279,53 @@ class Repository:
         with rows.asked_by("Repository.remove"):
             self.database.write(forget)
 
-    def check(self) -> list[Damage]:
-        """Read every record and verify every checksum, which finds accidents, not forgeries; returns the damage."""
+    def check(self, *, values: bool = False, rng: Rng = None) -> Checked:
+        """Read every record and verify every checksum; returns the damage.
+
+        That finds what changed after it was written, and not what was wrong when it was written: a value that is not
+        its policy's, stored with a right checksum, is found only by computing it again (``values=True``).
+
+        Parameters
+        ----------
+        values : bool
+            Whether to compute values again: of up to 1,000 tasks that of the policy of record, and up to 1,000 drawn
+            from all others. Values by a model must agree up to rounding, and means of episodes, which are run again
+            from their seeds, too: where an environment does not give the same episodes for the same seed, or libraries
+            or hardware are others than those that stored the value, a difference may be due to that. It takes as long
+            as it took to compute those values first. Values of policies that were forgotten are not looked at.
+        rng : int, Generator or None
+            Draws the values that are computed again.
+
+        Returns
+        -------
+        Checked
+            A list with a ``Damage`` for each problem, empty where there is none. ``valued`` tells how many values were
+            computed again, of ``values``; ``skipped`` names tasks in which that was not possible.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pastmaster import Repository
+        >>> from pastmaster.domains import windy_corridor
+        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
+        ...     ids = repository.add_many(windy_corridor.family()[:4])
+        ...     found = repository.check(values=True)
+        ...     print(found, found.valued, found.values)
+        [] 16 16
+        """
+        caller = "Repository.check"
+        generator = checked_rng(caller, rng) if flag(caller, "values", values) else None
         with self.database.snapshot() as still:
-            return find_damage(still)
+            damage, examiner = inspected(still)
+            found = Checked(damage)
+            if generator is not None and examiner is not None:
+                check_values(still, found, examiner, generator)
+            return found
 
     def remove_damaged(self) -> list[Damage]:
         """Remove every record that ``check`` names, and those that need it; returns what ``check`` found.
+
+        Wrong values with right checksums (``check(values=True)``) are not removed.
 
         With a policy go the tasks that use it, with a task its policies unless other tasks use them; its runs stay,
         without a task. A stream ends before a run that is lost; its later runs stay, without a stream.

@@ -18,7 +18,10 @@ extrapolated with 1.5 standard errors, repays in the episodes left four times wh
 source is given the benefit of the doubt as long as its noise is hardly known (``HOPE``).
 Where sources are few, each of them is tried once whatever the model says: before the learner, if c is at most four
 times the root of the episodes left, and after 10 c episodes, if 1.5 c^2 are left and the best source leaves enough to
-gain. Where they are many, to try them all would cost more than it can find.
+gain. With experience this begins after c episodes, as soon as c are at most 1 / ``AFFORDABLE`` of those left, and each
+is tried more than once if that is affordable too: until the variance of its mean is that of a payoff of which nothing
+is known, 1/12. For what old tasks say of a source can be wrong though all else they say is right, and then no return of
+another source tells. Where sources are many, to try them all would cost more than it can find.
 """
 
 import math
@@ -28,6 +31,7 @@ from pastmaster.reuse import _layout as at, _model_kernels as model
 
 SURELY = 4.0  # how many times it must repay what it loses
 FEW = 8.0  # episodes of the learner before its progress is looked at
+AFFORDABLE = 40.0  # a trial of every source is affordable if it takes this share of the episodes left, 1 / 40
 SOURCES, LEARNER = 0, 1
 
 
@@ -100,6 +104,23 @@ def repays(arms, memory, settings, best, more):
 
 
 @kernel
+def least_trials(arms, memory, settings, seems_better):
+    """How often each source is to be tried, whatever the model says of it."""
+    c = arms.shape[1] - 1
+    left, best = model.episodes_left(memory, settings), memory[at.LEADING]
+    least = 1.0 if seems_better and 16.0 * left >= c * c else 0.0
+    may_gain = memory[at.SEARCHING] == 0.0 and left * (1.0 - best) > best
+    if not may_gain or left < 1.5 * c * c:
+        return least
+    if memory[at.ASKED] >= 10.0 * c:
+        least = 1.0
+    if model.n_tasks(arms) > 0 and memory[at.ASKED] >= c:
+        enough = math.ceil(model.noise_variance(memory, settings) / model.UNKNOWN_NOISE)
+        least = max(least, min(enough, math.floor(left / (AFFORDABLE * c))))
+    return least
+
+
+@kernel
 def weigh_balancing(arms, memory, settings):
     """All to one arm: the learner's, or the source that the model chooses, or the guard; or to several alike."""
     c = arms.shape[1] - 1
@@ -110,10 +131,8 @@ def weigh_balancing(arms, memory, settings):
     if stale or not model.may_be_best(arms, memory, settings[at.DELTA], int(memory[at.ARM])):
         model.decide(arms, memory, settings)
     seems_better = learner_seems_better(arms, memory, settings)
-    left, best = model.episodes_left(memory, settings), memory[at.LEADING]
-    idle = memory[at.ASKED] >= 10.0 * c and memory[at.SEARCHING] == 0.0 and left * (1.0 - best) > best
-    if (seems_better and 16.0 * left >= c * c) or (idle and left >= 1.5 * c * c):
-        seems_better = not model.try_another(arms, memory) and seems_better
+    least = least_trials(arms, memory, settings, seems_better)
+    seems_better = not model.try_another(arms, memory, least) and seems_better
     arm = c
     if not is_learners_turn(arms, memory, settings, seems_better):
         arm = int(memory[at.ARM])

@@ -5,24 +5,32 @@ i, source j is worth v_j = V_ij, up to a deviation of variance tau^2, and of e_i
 in a share of cases, ``ODD``, it is worth anything. A return is v_j plus noise, of variance s_ij^2 where that is known,
 else as large as returns of one source were found to vary, sigma^2. So the mean x_j of n_j returns has the density
 
-    N(x_j; V_ij, tau^2 + e_ij^2 + s_ij^2 / n_j)    or, if j is odd,    N(x_j; m_j, S_j + tau^2 + sigma^2 / n_j),
+    N(x_j; V_ij, tau^2 + e_ij^2 + s_ij^2 / n_j)    or, if j is odd,    N(x_j; 1/2, 1/12 + tau^2 + sigma^2 / n_j),
 
-m_j and S_j mean and variance of column j. How much these returns scatter says which task it is, too: their squared
-distances from x_j, q_j in sum, have the density of n_j - 1 normal numbers of variance s_ij^2, to the power 1 / (1 +
-omega^2 (n_j - 1) / 2). Among tasks that are alike ln s^2 has the variance omega^2, and from n returns it is known up to
-2 / (n - 1): the power is the share of this in both. The likelihood of task i is the product over the sources tried of
-max((1 - ODD) first, ODD second), the first times the density of q_j, the second times its mean over all old tasks: one
-odd source cannot refute a task. That of "none" is the product of the second.
+1/2 and 1/12 mean and variance of a number that may be anything in 0 .. 1. (With those of column j instead, old tasks
+that all say the same of a source would leave no way out where it is wrong.) How much these returns scatter says which
+task it is, too: their squared distances from x_j, q_j in sum, have the density of n_j - 1 normal numbers of variance
+s_ij^2, to the power 1 / (1 + omega^2 (n_j - 1) / 2). Among tasks that are alike ln s^2 has the variance omega^2, and
+from n returns it is known up to 2 / (n - 1): the power is the share of this in both. The likelihood of task i is the
+product over the sources tried of (1 - ODD) first + ODD second, the first times the density of q_j, the second times
+its mean over all old tasks: one odd source cannot refute a task. That of "none" is the product of the second.
 Without old tasks there is only "none", with the mean and variance of the sources tried so far (``set_prior``).
 
 *Expectation.* If the task is like i, source j is worth V_ij before it was tried, and afterwards the mean of V_ij and
 its own mean return, weighed by their precisions, 1 / (tau^2 + e_ij^2) and n_j / noise. If j is odd in task i, and if
-the task is like none, m_j and S_j take the place of V_ij and tau^2. Mean and variance are those of the mixture of all.
+the task is like none, m_j and S_j, mean and variance of column j, take the place of V_ij and tau^2 before it was tried,
+1/2 and 1/12 afterwards. Mean and variance are those of the mixture of all. p_j is the probability that a source tried
+is odd or the task like none, w_j what it then is worth.
 
 *Which source to try.* Let b be the largest expectation among the sources tried, R the episodes left. To try source j
 for m episodes earns m (E v_j - b) more than b, and gains up to (R - m) E(E[v_j | m returns] - b)^+ later. E[v_j | m
 returns] is as far from its mean as v_j is, times sqrt(m s^2 / (m s^2 + noise)), s^2 the variance of v_j. m = 1 is
-looked at, and the m at which half of that variance is known. The source with the largest sum for each episode of its
+looked at, and the m at which half of that variance is known. A source tried that may be odd is also worth
+
+    (R - m) p_j E(E[w_j | m returns] - b)^+ + m (E v_j - b),    m = 2 sigma^2 ln(1 / p_j) / E(w_j - v_j)^2,
+
+where m is how many returns make it likely that it is odd, if it is: each of them multiplies the odds by e^(E(w_j -
+v_j)^2 / (2 sigma^2)) on average, v_j what it is worth if not. The source with the largest sum for each episode of its
 trial runs; if no sum is above R / 10,000, the best one, which then stays for a fiftieth of the episodes so far. Before
 the first trial, b is the largest expectation of all. Open episodes are taken to pay what is expected.
 
@@ -37,8 +45,10 @@ from pastmaster.compiled import inlined, kernel
 from pastmaster.reuse import _layout as at
 
 FAR = 25.0  # what is less likely by so many powers of e is left out
+ROUNDED = 40.0  # a sum's part that is less by so many powers of e is lost to rounding
 RECENT = 1.3  # the noise changes by this factor before likelihoods are computed anew
-UNKNOWN_NOISE = 1.0 / 12.0  # the variance of a payoff of which nothing is known
+ANYTHING = 0.5  # the mean of a payoff of which nothing is known
+UNKNOWN_NOISE = 1.0 / 12.0  # its variance
 UNSEEN_NOISE = 1e-4  # a variance that says nothing of a task: deviations of a hundredth of the bounds' span
 FORMERLY = 0.1  # as if so many episodes had shown that
 NEXT_TO_NOTHING = 1e-12  # a weight that cannot matter
@@ -115,7 +125,7 @@ def weigh_tasks_by(arms, memory, settings, j):
     n, count, around = arms[at.COUNT, j], n_tasks(arms), settings[at.DEVIATION_OF_TASKS]
     mean = arms[at.TOTAL, j] / n
     values, errors, scores = table(arms, at.VALUES), table(arms, at.ERRORS), table(arms, at.LIKELIHOODS)
-    wide = log_normal(mean - arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j] + around + memory[at.NOISE] / n)
+    wide = log_normal(mean - ANYTHING, UNKNOWN_NOISE + around + memory[at.NOISE] / n)
     scatter, trust = arms[at.SCATTER, j], 1.0 / (1.0 + 0.5 * settings[at.DEVIATION_OF_NOISE] * (n - 1.0))
     top, total = -math.inf, 0.0
     for i in range(count):
@@ -130,8 +140,9 @@ def weigh_tasks_by(arms, memory, settings, j):
     odd, likely = math.log(settings[at.ODD]) + wide, math.log(1.0 - settings[at.ODD])
     for i in range(count):
         variance = around + arms[errors + i, j] + noise_of(arms, memory, i, j) / n
-        close = log_normal(mean - arms[values + i, j], variance) + arms[scores + i, j]
-        arms[scores + i, j] = max(odd, likely + close)
+        close = likely + log_normal(mean - arms[values + i, j], variance) + arms[scores + i, j]
+        apart = abs(odd - close)
+        arms[scores + i, j] = max(odd, close) + (math.log1p(math.exp(-apart)) if apart < ROUNDED else 0.0)
     arms[at.ANY, j] = wide
 
 
@@ -217,10 +228,13 @@ def predict(arms, memory, settings, none, tasks):
     for j in range(c):
         n = arms[at.COUNT, j]
         own[j] = arms[at.TOTAL, j] / n if n > 0.0 else 0.0
-        prior = arms[at.PRIOR_VARIANCE, j] + around
-        free[j], rest[j] = shrunk(arms[at.PRIOR_MEAN, j], prior, own[j], memory[at.NOISE], n)
+        mean, variance = arms[at.PRIOR_MEAN, j], arms[at.PRIOR_VARIANCE, j]
+        if n > 0.0 and n_tasks(arms) > 0:  # a source that was tried may be worth anything
+            mean, variance = ANYTHING, UNKNOWN_NOISE
+        free[j], rest[j] = shrunk(mean, variance + around, own[j], memory[at.NOISE], n)
         arms[at.MEAN, j], arms[at.SPREAD, j] = none * free[j], none * memory[at.NOISE]
         arms[at.VARIANCE, j] = none * (free[j] * free[j] + rest[j])  # the mean of squares, at first
+        arms[at.FREE, j], arms[at.REST, j], arms[at.CHANCE, j] = free[j], rest[j], none
     for i in tasks:
         weight = arms[scores + i, c]
         if weight == 0.0:
@@ -230,17 +244,27 @@ def predict(arms, memory, settings, none, tasks):
             value, left = arms[values + i, j], around + arms[errors + i, j]
             if n > 0.0:
                 value, left = shrunk(value, left, own[j], noise, n)
-                if arms[scores + i, j] <= odd + arms[at.ANY, j]:
-                    value, left = free[j], rest[j]
+                share = min(0.0, odd + arms[at.ANY, j] - arms[scores + i, j])
+                if share > -ROUNDED:
+                    chance = math.exp(share)
+                    arms[at.CHANCE, j] += weight * chance
+                    value, left = mixed(chance, free[j], rest[j], value, left)
             arms[at.MEAN, j] += weight * value
             arms[at.VARIANCE, j] += weight * (value * value + left)
             arms[at.SPREAD, j] += weight * noise
     for j in range(c):
-        n, mean, spread = arms[at.COUNT, j], arms[at.MEAN, j], arms[at.SPREAD, j]
+        mean, spread = arms[at.MEAN, j], arms[at.SPREAD, j]
         variance = max(arms[at.VARIANCE, j] - mean * mean, 0.0)
-        variance += settings[at.ODD] * arms[at.PRIOR_VARIANCE, j] if n == 0.0 else 0.0
         waiting = arms[at.OPEN, j] * variance  # open episodes are taken to pay what is expected
         arms[at.VARIANCE, j] = variance * spread / (spread + waiting) if waiting > 0.0 else variance
+
+
+@inlined
+def mixed(chance, mean, variance, other_mean, other_variance):
+    """Mean and variance of a value of the first kind with this chance, else of the other."""
+    middle = chance * mean + (1.0 - chance) * other_mean
+    apart = chance * (1.0 - chance) * (mean - other_mean) ** 2
+    return middle, chance * variance + (1.0 - chance) * other_variance + apart
 
 
 @inlined
@@ -277,6 +301,24 @@ def worth_of_trial(arms, j, none, tasks, best, left, m):
             weight = arms[scores + i, c] + any_task
             gain += weight * max(0.0, mean + seen * (arms[values + i, j] - mean) - best)
     return (left - m) * gain / m + mean - best
+
+
+@kernel
+def worth_of_doubt(arms, memory, j, best, left):
+    """What it earns, for each episode, to run source j until it is shown to be odd, if it is.
+
+    A normal value has no such thin tail as the two things that the source may be, and would never be worth it.
+    """
+    chance, noise = arms[at.CHANCE, j], memory[at.NOISE]
+    if arms[at.COUNT, j] == 0.0 or arms[at.OPEN, j] > 0.0 or chance <= 0.0 or chance >= 1.0:
+        return -math.inf
+    free, rest, mean = arms[at.FREE, j], arms[at.REST, j], arms[at.MEAN, j]
+    apart = (free - mean) / (1.0 - chance)
+    m = max(1.0, math.ceil(-2.0 * noise * math.log(chance) / (apart * apart + rest)))
+    if m >= 0.5 * left:
+        return -math.inf
+    seen = math.sqrt(m * rest / (m * rest + noise)) if rest > 0.0 else 0.0
+    return (left - m) * chance * gain_above(free, seen * math.sqrt(rest), best) / m + mean - best
 
 
 @inlined
@@ -349,6 +391,8 @@ def decide(arms, memory, settings):
             worth = worth_of_trial(arms, j, none, tasks, best, left, 1.0)
             if 1.0 < many < 0.5 * left:
                 worth = max(worth, worth_of_trial(arms, j, none, tasks, best, left, many))
+            if count > 0:
+                worth = max(worth, worth_of_doubt(arms, memory, j, best, left))
             if worth > most:
                 most, arm = worth, j
     more = potential(arms, none, tasks, best)
@@ -361,12 +405,16 @@ def decide(arms, memory, settings):
 
 
 @kernel
-def try_another(arms, memory):
-    """Choose the source never tried that may be worth most in a task like no old one; False if there is none."""
-    found, most = -1, -1.0
+def try_another(arms, memory, need):
+    """Choose the source tried least often, if less than ``need`` times; False if there is none.
+
+    Of several it is the one that may be worth most in a task like no old one.
+    """
+    found, most = -1, -math.inf
     for j in range(arms.shape[1] - 1):
-        if arms[at.ACTIVE, j] != 0.0 and runs(arms, j) == 0.0:
+        if arms[at.ACTIVE, j] != 0.0 and runs(arms, j) < need:
             gain = gain_above(arms[at.PRIOR_MEAN, j], math.sqrt(arms[at.PRIOR_VARIANCE, j]), memory[at.LEADING])
+            gain -= 2.0 * runs(arms, j)  # a gain is below 2
             if gain > most:
                 found, most = j, gain
     if found >= 0:

@@ -48,7 +48,7 @@ def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) 
     best = run.best_source
     if best is not None:
         mean = float(run.returns[run.arms == best].mean())
-        label = f"best source, {figures.label(run.arm_names[best])}: its mean"
+        label = f"best source, {_labels(run)[best]}: its mean"
         above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=label)
     if optimum is not None:
         above.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
@@ -104,8 +104,15 @@ def _legend(run: TransferRun, colours: list[str]) -> list[tuple[list[int], str, 
     used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
     own = [int(i) for i in np.argsort(-used[:-1], kind="stable") if colours[i] != OTHERS]
     others = [i for i in range(run.n_sources) if colours[i] == OTHERS]
-    entries = [([i], figures.label(run.arm_names[i]), colours[i]) for i in (run.n_sources, *own)]
+    labels = _labels(run)
+    entries = [([i], labels[i], colours[i]) for i in (run.n_sources, *own)]
     if others:
-        what = figures.label(run.arm_names[others[0]]) if len(others) == 1 else f"the other {len(others)} sources"
+        what = labels[others[0]] if len(others) == 1 else f"the other {len(others)} sources"
         entries.append((others, what, OTHERS))
     return entries
+
+
+def _labels(run: TransferRun) -> list[str]:
+    """What the arms are called: of the sources what tells them apart."""
+    *sources, learner = run.arm_names
+    return [*figures.labels(sources), figures.label(learner)]

@@ -181,6 +181,9 @@ def likeness(payoffs: FloatArray, spreads: FloatArray | None = None) -> Likeness
     if n < 2 or c == 0:
         return Likeness(LEAST_DEVIATION**2, 0.5, 0.5, 1.0)
     rows = np.unique(np.linspace(0, n - 1, min(n, LEFT_OUT)).astype(np.int64))
+    # A task that stands there twice is found again by itself: that says nothing of how likely a new one is to be known.
+    first = np.unique(payoffs[rows], axis=0, return_index=True)[1]
+    rows = rows[np.sort(first)]
     nearest, found = kernels.fit_tasks(np.ascontiguousarray(payoffs), rows, 2 * ODD_DISTANCE)
     odd = found > ODD_DISTANCE
     lone = odd.mean(axis=1) > 0.5

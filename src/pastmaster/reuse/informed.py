@@ -21,6 +21,11 @@ from pastmaster.reuse.regret_balancing import QUIET, RegretBalancing
 
 LIKENESS = [layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE, layout.DEVIATION_OF_NOISE]
 
+# What is learned from the old tasks alone has limits. However alike they are, one source in 50 may be worth something
+# else in the new task; and however little they have in common, it is worth while to look among them first.
+LEAST_ODD, MOST_ODD = 0.02, 0.1
+MOST_UNLIKE = 0.2
+
 
 class Informed(RegretBalancing):
     """Choose by what the sources were worth in the tasks met before. ``transfer`` uses it where it has experience.
@@ -83,7 +88,9 @@ class Informed(RegretBalancing):
             self._table(layout.SPREADS)[:, :-1] = spreads
             self._settings[layout.NOISE_BEFORE] = self._memory[layout.NOISE] = max(QUIET, float(spreads.mean()))
         self._arms[layout.PRIOR_MEAN], self._arms[layout.PRIOR_VARIANCE] = payoffs.mean(axis=0), payoffs.var(axis=0)
-        self._settings[LIKENESS] = likeness(payoffs[:, :-1], spreads)
+        found = likeness(payoffs[:, :-1], spreads)
+        odd = min(max(found.odd, LEAST_ODD), MOST_ODD)
+        self._settings[LIKENESS] = found._replace(odd=odd, unlike=min(found.unlike, MOST_UNLIKE))
 
     def _rows(self) -> int:
         return layout.EXPERIENCE + layout.TABLES * len(self.experience.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Outcome = Literal["open", "told", "cancelled", "expired"]
 
@@ -90,8 +90,9 @@ class ArmState(BaseModel):
 
     name: str
     policy: str | None = Field(description="The digest of its policy, where it is a stored one.")
-    told: int = Field(ge=0, description="How many returns it has.")
-    share: float = Field(ge=0, le=1, description="Of all returns.")
+    told: int = Field(ge=0, description="How many of its episodes were told.")
+    expired: int = Field(ge=0, description="How many of its episodes expired.")
+    share: float = Field(ge=0, le=1, description="Of all returns: those told, and each `expired_return`.")
     probability: float = Field(ge=0, le=1, description="That the next ask gets it.")
     in_play: bool = Field(description="Whether it has not been dropped.")
     mean: float | None
@@ -117,11 +118,12 @@ class Guarantee(BaseModel):
 
 
 class Returns(BaseModel):
-    """Mean returns over time, of ``width`` episodes each."""
+    """Mean returns over time, of ``width`` episodes each; null where there are none."""
 
     width: int = Field(ge=1)
-    all: list[float]
+    all: list[float | None]
     learner: list[float | None]
+    expired: list[int] = Field(description="How many episodes expired meanwhile.")
 
 
 class Expiring(BaseModel):
@@ -135,8 +137,8 @@ class Expiring(BaseModel):
 
 
 LEFT = {
-    "name": "left", "policy": None, "told": 1, "share": 0.25, "probability": 0.2, "in_play": True, "mean": 0.0,
-    "lower": 0.0, "upper": 0.97,
+    "name": "left", "policy": None, "told": 1, "expired": 0, "share": 0.25, "probability": 0.2, "in_play": True,
+    "mean": 0.0, "lower": 0.0, "upper": 0.97,
 }  # fmt: skip
 RIGHT = LEFT | {
     "name": "right",
@@ -158,7 +160,7 @@ TASK = {
         "episodes": 4, "to_learner": 1.0, "to_each_source": 1.0, "to_best_source": None,
         "statement": "In 4 episodes the mean loss to the best arm is at most 1.",
     },
-    "returns": {"width": 1, "all": [0.0, 0.75, 0.5, 1.0], "learner": [None, None, None, None]},
+    "returns": {"width": 1, "all": [0.0, 0.75, 0.5, 1.0], "learner": [None, None, None, None], "expired": [0] * 4},
     "next_to_expire": [{"number": 4, "arm": 1, "name": "right", "lease": 1790.0, "late": False}],
 }  # fmt: skip
 
@@ -174,15 +176,42 @@ class TaskState(BaseModel):
     lease: float
     expired_return: float | None
     asked: int = Field(ge=0)
-    told: int = Field(ge=0)
+    told: int = Field(ge=0, description="With open, cancelled and expired, as many as were asked.")
     open: int = Field(ge=0)
     cancelled: int = Field(ge=0)
-    expired: int = Field(ge=0)
+    expired: int = Field(ge=0, description="Each counts as `expired_return`, or is forgotten if that is null.")
     arms: list[ArmState] = Field(description="The sources, and last the learner.")
     best: Best | None
     guarantee: Guarantee
     returns: Returns
     next_to_expire: list[Expiring]
+
+
+class DamagedTask(BaseModel):
+    """A task whose records are damaged."""
+
+    name: str
+    error: str = Field(description="What is wrong with it.")
+
+
+class LiveTasks(BaseModel):
+    """What all tasks look like now."""
+
+    model_config = _with({"tasks": [TASK]})
+    tasks: list[TaskState | DamagedTask]
+
+
+class LiveFailure(BaseModel):
+    """Why there is nothing to show."""
+
+    model_config = _with({"error": "serve: the database does not answer, try again later"})
+    error: str
+
+
+class LiveEvent(RootModel[LiveTasks | LiveFailure]):
+    """What an event of the live page has as its data."""
+
+    model_config = _with({"tasks": [TASK]})
 
 
 class TaskNames(BaseModel):

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -21,11 +22,11 @@ from pastmaster.repository import Repository
 from pastmaster.service import answers, models, store
 from pastmaster.service.engine import Engine
 from pastmaster.service.express import Express, check_name, read_ask, read_tell
-from pastmaster.service.gate import App, Gate, Misdirected, Rates
+from pastmaster.service.gate import App, Gate, Misdirected, Rates, log
 from pastmaster.service.live import Live, Watched
 from pastmaster.service.metrics import Metrics
-from pastmaster.service.openapi import BODY, Described, complete, described, errors, plain
-from pastmaster.service.operations import Cancel, Look, Operation, Refused, TellMany
+from pastmaster.service.openapi import BODY, Described, complete, described, errors, events, plain
+from pastmaster.service.operations import Cancel, Look, Operation, Refused, TellMany, away
 from pastmaster.service.policies import policy_file
 from pastmaster.service.state import Describe
 from pastmaster.service.tasks import make_task, remove_task
@@ -33,7 +34,7 @@ from pastmaster.service.tokens import Keys
 from pastmaster.texts import printable
 
 TaskName = Annotated[str, Path(description="The name of the task.", examples=["site"])]
-Number = Annotated[int, Path(ge=0, le=models.LARGEST_NUMBER, examples=[12])]
+Number = Annotated[int, Path(ge=0, le=models.LARGEST_NUMBER, examples=[12]), BeforeValidator(models.read_number)]
 PAGE = {
     "/": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
@@ -114,16 +115,17 @@ def _handle_errors(app: FastAPI, misdirected: Misdirected) -> None:
         words = {404: "there is nothing here", 400: "the body is no JSON"}
         return _error(status, "http", f"request: {words.get(status, 'it cannot be served')}")
 
-    async def wrong(_: Request, error: Exception) -> Response:
-        return _error(422, "invalid", str(error))
+    async def impossible(_: Request, error: Exception) -> Response:
+        return _error(409, "impossible", str(error))  # each field is right by itself: ``models`` has seen to that
 
-    async def unavailable(_: Request, error: Exception) -> Response:
-        return _error(503, "unavailable", str(error))
+    async def unavailable(request: Request, error: Exception) -> Response:
+        log.error("failed", exc_info=error, extra={"fields": {"path": request.scope["path"]}})
+        return await refused(request, away())
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(InvalidInputError, wrong)
+    app.add_exception_handler(InvalidInputError, impossible)
     app.add_exception_handler(RepositoryError, unavailable)
 
 
@@ -250,9 +252,7 @@ def _add_rest(app: FastAPI, service: Service) -> None:
         text = service.metrics.text(service.engine.expired)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    stream = plain("text/event-stream", "An event a second.", 'data: {"tasks": []}\n\n')
-
-    @app.get("/v1/live", response_class=Response, responses=stream | errors(), tags=["watch"])
+    @app.get("/v1/live", response_class=Response, responses=events() | errors(), tags=["watch"])
     async def live(request: Request) -> Response:
         """Server-sent events: the states of all tasks, every second."""
         return Watched(service.live, request)

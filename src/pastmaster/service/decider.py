@@ -21,7 +21,7 @@ from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.reuse import SELECTORS, Episode
 from pastmaster.reuse.selector import Selector
 from pastmaster.service.history import History
-from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, OUTCOMES, TOLD
+from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, TOLD
 
 Row = dict[str, Any]
 SNAPSHOT_EVERY = 1000  # events: so many are done again after a restart, at most
@@ -101,11 +101,18 @@ class Decider:
             self.selector.cancel(Episode(arm, number))
         else:
             self.selector.tell(Episode(arm, number), value)
+        self.count(arm, outcome, value)
+        return arm
+
+    def count(self, arm: int, outcome: int, value: float | None) -> None:
+        """Add the end of an episode to the history."""
+        if value is not None:
             bounds = self.selector.bounds
             self.history.tell(arm, min(max((value - bounds.lower) / bounds.span, 0.0), 1.0))
-        if outcome != TOLD:
-            self.history.ended[OUTCOMES[outcome]] += 1
-        return arm
+        if outcome == EXPIRED:
+            self.history.expire(arm)
+        if outcome == CANCELLED:
+            self.history.cancelled += 1
 
     def _link(self, number: int, outcome: int, arm: int, value: float | None) -> None:
         """Add the last event to the chain."""

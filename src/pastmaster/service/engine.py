@@ -12,6 +12,7 @@ counted where nobody else has, so that processes differ by little more than the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import time
@@ -27,13 +28,14 @@ from pastmaster.errors import DamagedError, PastmasterError
 from pastmaster.repository.database import Database
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
-from pastmaster.service.operations import Expire, Known, Operation, Refused, Wanted
+from pastmaster.service.operations import Expire, Known, Operation, Refused, Wanted, away
 from pastmaster.service.schema import prepare, tasks
 
-MOST_AT_ONCE = 1000  # operations in one transaction
+MOST_AT_ONCE = 1000  # episodes in one transaction, as far as its last request does not bring more
 LONG = 10.0  # seconds of a transaction after which the database counts as away
 PATIENCE = 0.25  # of a transaction's time, that it waits for those who were just answered
 Answer = Any
+log = logging.getLogger("pastmaster.service")
 
 
 class Waiting(NamedTuple):
@@ -137,8 +139,8 @@ class Engine:
         of what a transaction takes, in which all of them then go together.
         """
         batch: list[Waiting] = []
-        until = 0.0
-        while len(batch) < MOST_AT_ONCE:
+        size, until = 0, 0.0
+        while size < MOST_AT_ONCE:
             try:
                 found = self._queue.get(timeout=seconds)
             except Empty:
@@ -146,6 +148,7 @@ class Engine:
             if found is None:
                 return batch, True
             batch.append(found)
+            size += found.operation.size
             until = until or time.perf_counter() + PATIENCE * self._transaction
             seconds = max(0.0, until - time.perf_counter()) if len(batch) < self._last else 0.0
         return batch, False
@@ -205,7 +208,8 @@ class Engine:
                 answers = self.database.read(lambda c: self._work(c, operations, False), settled=True)
         except PastmasterError as error:
             self.failure = str(error)
-            return [Refused(503, "unavailable", f"serve: {error}")] * len(operations)
+            log.error("failed", extra={"fields": {"error": self.failure}})
+            return [away()] * len(operations)
         except Exception as error:  # of whatever kind: those who wait must hear of it
             self.failure = repr(error)
             return [error] * len(operations)

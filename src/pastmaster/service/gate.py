@@ -19,7 +19,7 @@ from typing import Any
 from pastmaster.errors import PastmasterError
 from pastmaster.service.body import Body, Gone, Receive
 from pastmaster.service.metrics import Metrics
-from pastmaster.service.operations import Refused
+from pastmaster.service.operations import Refused, away
 from pastmaster.service.tokens import Keys, allows
 
 Scope = MutableMapping[str, Any]
@@ -122,9 +122,8 @@ class Gate:
         except Exception as error:  # of whatever kind: people get a sentence, the log gets the rest
             log.error("failed", exc_info=error, extra={"fields": {"path": scope["path"]}})
             if not status[0]:
-                away = isinstance(error, PastmasterError)
-                words = "serve: the database does not answer" if away else "serve: this is a fault of the service"
-                await refuse(Refused(503 if away else 500, "unavailable" if away else "fault", words), sending)
+                fault = Refused(500, "fault", "serve: this is a fault of the service")
+                await refuse(away() if isinstance(error, PastmasterError) else fault, sending)
         seconds = time.perf_counter() - began
         self.metrics.request(scope["method"], status[0], seconds)
         if self.log_requests:
@@ -158,7 +157,7 @@ class Gate:
         if reading is not None and left > 0.0:
             await asyncio.wait([reading], timeout=left)
         if reading is None or not reading.done() or reading.exception() is not None:
-            raise Refused(503, "unavailable", "serve: the database does not answer, try again later")
+            raise away()
 
     def _was_read(self, reading: asyncio.Future[None]) -> None:
         self._reading = None
@@ -203,9 +202,11 @@ def _check_local(scope: Scope, headers: Mapping[bytes, bytes], client: str) -> N
             403, "forwarded",
             "serve: there are no tokens, so what a proxy passes on is refused: `pastmaster token add` makes one",
         )  # fmt: skip
+    if needed_role(scope["method"], scope["path"]) is None:
+        return  # the page may be opened by a link of another site
     own = f"{scope['scheme']}://{host}".encode("latin-1")
     elsewhere = headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none")
-    if scope["method"] not in ("GET", "HEAD") and (elsewhere or headers.get(b"origin", own).lower() != own):
+    if elsewhere or headers.get(b"origin", own).lower() != own:
         raise Refused(403, "other_site", "serve: there are no tokens, so what a page of another site sends is refused")
 
 

@@ -1,4 +1,4 @@
-"""What was told of a task, in numbers that do not grow: sums by arm, and returns over time in at most 128 steps."""
+"""How a task's episodes ended, in numbers that do not grow: by arm, and over time in at most 128 steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ LEVEL = 0.05
 
 
 class History:
-    """Returns told, by arm and over time. A step has 1, then 2, 4, 8, ... returns, so that all fit."""
+    """Returns and expired episodes, by arm and over time. A step has 1, then 2, 4, 8, ... returns, so that all fit.
+
+    A return is one that was told, or the ``expired_return`` of an episode that expired.
+    """
 
     def __init__(self, n_arms: int) -> None:
         self.sums = np.zeros((3, n_arms))  # returns, their sum, the sum of their squares; as payoffs in 0 .. 1
-        self.ended = {"cancelled": 0, "expired": 0}
+        self.expired = np.zeros(n_arms, np.int64)  # episodes, whether they count as a return or not
+        self.cancelled = 0
+        self.former = False  # whether an earlier version wrote it, which did not count what expired by arm and step
         self.width = 1
-        self.steps: list[list[float]] = []  # count and sum of the payoffs of all; of the learner's alone
+        # Count and sum of the payoffs of all; of the learner's alone; how many episodes expired meanwhile.
+        self.steps: list[list[float]] = []
 
     def tell(self, arm: int, payoff: float) -> None:
         """Count a return."""
@@ -33,13 +39,20 @@ class History:
                 pairs = zip(self.steps[::2], self.steps[1::2], strict=True)
                 self.steps = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
                 self.width *= 2
-            self.steps.append([0.0, 0.0, 0.0, 0.0])
+            self.steps.append([0.0] * 5)
         step, is_learner = self.steps[-1], arm == self.sums.shape[1] - 1
         step[0] += 1.0
         step[1] += payoff
         if is_learner:
             step[2] += 1.0
             step[3] += payoff
+
+    def expire(self, arm: int) -> None:
+        """Count an episode that expired; if it counts as a return, ``tell`` comes first."""
+        self.expired[arm] += 1
+        if not self.steps:
+            self.steps.append([0.0] * 5)
+        self.steps[-1][4] += 1.0
 
     def intervals(self, bounds: Bounds) -> FloatArray:
         """Lower end, mean and upper end of each arm's expected return [3, n_arms]; nan where it has none.
@@ -57,7 +70,13 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
-        return {"sums": self.sums.tolist(), "ended": self.ended, "width": self.width, "steps": self.steps}
+        return {
+            "sums": self.sums.tolist(),
+            "expired": self.expired.tolist(),
+            "cancelled": self.cancelled,
+            "width": self.width,
+            "steps": self.steps,
+        }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> History:
@@ -65,6 +84,9 @@ class History:
         sums = np.array(state["sums"], np.float64)
         made = cls(sums.shape[1])
         made.sums[:] = sums
-        made.ended = {key: int(state["ended"][key]) for key in made.ended}
+        made.former = "expired" not in state
+        if not made.former:
+            made.expired[:] = state["expired"]
+            made.cancelled = int(state["cancelled"])
         made.width, made.steps = int(state["width"]), [list(map(float, step)) for step in state["steps"]]
         return made

@@ -15,8 +15,8 @@ from pastmaster.repository.database import Database
 from pastmaster.service import store
 from pastmaster.service.body import Receive
 from pastmaster.service.engine import Engine
-from pastmaster.service.gate import Scope, Send
-from pastmaster.service.operations import Refused
+from pastmaster.service.gate import Scope, Send, log
+from pastmaster.service.operations import Refused, away
 from pastmaster.service.state import Describe
 
 SECONDS = 1.0
@@ -52,7 +52,8 @@ class Live:
             try:
                 body: dict[str, Any] = {"tasks": await self.states()}
             except PastmasterError as error:
-                body = {"error": str(error)}
+                log.error("failed", extra={"fields": {"path": "/v1/live", "error": str(error)}})
+                body = {"error": str(away())}
             self._latest = now, _event(body)
         return self._latest[1]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.errors import PastmasterError
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
 from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, OUTCOMES, TOLD
@@ -41,6 +41,11 @@ class Refused(PastmasterError):  # noqa: N818  an answer more than an error
         return {"retry-after": "1"} if self.status in (429, 503) else {}
 
 
+def away() -> Refused:
+    """What clients are told where the database fails; why, and where it is, is for the log alone."""
+    return Refused(503, "unavailable", "serve: the database does not answer, try again later")
+
+
 @dataclass
 class Known:
     """What the rows say that the operations of one task need, read once for all of them."""
@@ -56,6 +61,11 @@ class Operation:
 
     task: str
     writes = True
+
+    @property
+    def size(self) -> int:
+        """How many episodes it is about."""
+        return 1
 
     def prepare(self, decider: Decider, wanted: Wanted) -> None:
         """Say which rows must be read."""
@@ -80,6 +90,10 @@ class Ask(Operation):
     count: int = 1
     key: str | None = None
     lease: float | None = None
+
+    @property
+    def size(self) -> int:
+        return self.count
 
     def prepare(self, decider: Decider, wanted: Wanted) -> None:
         if self.key is not None:
@@ -127,6 +141,10 @@ class TellMany(Operation):
     """Tell returns of several episodes; each is answered on its own."""
 
     returns: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return len(self.returns)
 
     def prepare(self, decider: Decider, wanted: Wanted) -> None:
         wanted.numbers |= {number for number, _ in self.returns if decider.arm_of(number) is None}
@@ -192,10 +210,14 @@ class Look(Operation):
 def _tell(decider: Decider, known: Known, number: int, value: float) -> dict[str, Any]:
     row = _ended(decider, known, number, "tell")
     if row is None:
-        try:
-            decider.close(number, TOLD, value + 0.0)  # SQLite keeps no -0
-        except InvalidInputError as error:
-            raise Refused(422, "invalid", f"tell: {str(error).partition(': ')[2]}") from None
+        if decider.selector.refuses(value):
+            lower, upper = decider.selector.bounds
+            raise Refused(
+                409, "out_of_bounds",
+                f"tell: value is {value:g} for episode {number}, must be within the bounds {lower:g} .. {upper:g} of "
+                f'{decider.name}: make a task with wider bounds, or one with "clip": true, if such returns are right',
+            )  # fmt: skip
+        decider.close(number, TOLD, value + 0.0)  # SQLite keeps no -0
         return {"episode": number, "outcome": "told", "value": value, "repeated": False}
     if row["outcome"] == TOLD and row["value"] == value:
         return {"episode": number, "outcome": "told", "value": value, "repeated": True}

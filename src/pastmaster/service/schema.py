@@ -76,6 +76,11 @@ tokens = sa.Table(
 )
 
 
+TURN = 7245312
+"""The turn of whoever makes or removes tasks and tokens: they neither wait for writers of policies, who may compute for
+long in a transaction, nor may stand still for as long as these."""
+
+
 def prepare(database: Database) -> None:
     """Make the tables of the service where there are none, and bring them up to date."""
     if database.read(_revision) == REVISION:

@@ -20,7 +20,7 @@ from pastmaster.service.gate import is_loopback
 from pastmaster.service.logs import start_log
 from pastmaster.service.metrics import needed
 from pastmaster.service.tasks import opened
-from pastmaster.service.tokens import list_tokens
+from pastmaster.service.tokens import Token, list_tokens
 
 BACKLOG = 2048
 
@@ -50,29 +50,47 @@ def serve(
         PEM files, to serve HTTPS.
     """
     with called_as("serve"):
-        tokens = [token for token in list_tokens(repository) if not token.revoked]
+        tokens = list_tokens(repository)
         host, rate = text("serve", "host", host), within("serve", "rate", rate, 0.001, 1e12)
         port = whole("serve", "port", port, at_least=0, at_most=65535)
-    if not tokens and not is_loopback(host):
+    if all(token.revoked for token in tokens) and not is_loopback(host):
         raise InvalidInputError(
-            f"serve: host is {host}, must be 127.0.0.1 while there are no tokens: `pastmaster token add` makes one"
+            f"serve: host is {host}, must be 127.0.0.1 while there are no good tokens: `pastmaster token add` makes one"
         )
-    tls = {} if certificate is None else {"ssl_certfile": certificate, "ssl_keyfile": key}
-    if certificate is not None:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-        except (OSError, ValueError, TypeError) as error:  # an SSLError is an OSError
-            raise InvalidInputError(
-                f"serve: certificate is {certificate} and key {key}, must be PEM files that belong together: {error}"
-            ) from None
+    tls = _checked_tls(certificate, key)
     with _server(repository, host, port, rate, log_requests, **tls) as (server, listening, url):
-        who = f"{len(tokens)} tokens" if tokens else "no tokens: this computer only"
-        fields = {"url": url, "repository": repository.place, "tokens": who, "pid": os.getpid()}
+        fields = {"url": url, "repository": repository.place, "tokens": _shown_tokens(tokens), "pid": os.getpid()}
         log = start_log()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn sends it to us again when it has stopped
         log.info("serving", extra={"fields": fields})
         server.run(sockets=[listening])
+
+
+def _checked_tls(certificate: Path | None, key: Path | None) -> dict[str, Path | None]:
+    """What uvicorn serves HTTPS with, or nothing. A certificate's file may have its key too."""
+    if certificate is None:
+        if key is not None:  # whoever gives a key does not want HTTP
+            raise InvalidInputError(f"serve: key is {key}, but certificate is not given, must be given too")
+        return {}
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (OSError, ValueError, TypeError) as error:  # an SSLError is an OSError
+        given = f"key {key}" if key is not None else "key is not given"
+        raise InvalidInputError(
+            f"serve: certificate is {certificate} and {given}, must be PEM files that belong together: {error}"
+        ) from None
+    return {"ssl_certfile": certificate, "ssl_keyfile": key}
+
+
+def _shown_tokens(tokens: list[Token]) -> str:
+    """Who is served, for the log."""
+    if not tokens:
+        return "no tokens: this computer only"
+    good = sum(not token.revoked for token in tokens)
+    if good:
+        return f"{good} tokens"
+    return f"all {len(tokens)} tokens are revoked: every request is refused until `pastmaster token add` makes one"
 
 
 @contextmanager

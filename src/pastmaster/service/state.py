@@ -30,11 +30,14 @@ class Describe(Operation):
     def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
         selector, history = decider.selector, decider.history
         ends, counts = history.intervals(selector.bounds), history.sums[0]
-        told = counts.sum()
+        told, returns = counts.astype(int), counts.sum()
+        if decider.settings["expired_return"] is not None:
+            told -= history.expired  # these count as returns, but nobody told them
         arms = [
             {
-                "name": arm["name"], "policy": arm["policy"], "told": int(counts[i]),
-                "share": float(counts[i] / told) if told else 0.0,
+                "name": arm["name"], "policy": arm["policy"], "told": int(told[i]),
+                "expired": int(history.expired[i]),
+                "share": float(counts[i] / returns) if returns else 0.0,
                 "probability": float(chance), "in_play": bool(active),
                 "mean": _plain(ends[1, i]), "lower": _plain(ends[0, i]), "upper": _plain(ends[2, i]),
             }
@@ -45,8 +48,8 @@ class Describe(Operation):
         return {
             "name": decider.name, "selector": selector.name, "seed": selector.seed, "bounds": list(selector.bounds),
             "lease": decider.settings["lease"], "expired_return": decider.settings["expired_return"],
-            "asked": selector.n_asked, "told": int(told), "open": selector.n_open,
-            "cancelled": history.ended["cancelled"], "expired": history.ended["expired"],
+            "asked": selector.n_asked, "told": int(told.sum()), "open": selector.n_open,
+            "cancelled": history.cancelled, "expired": int(history.expired.sum()),
             "arms": arms, "best": _best(ends), "guarantee": _guarantee(decider), "returns": _returns(decider),
             "next_to_expire": [
                 {
@@ -81,8 +84,9 @@ def _guarantee(decider: Decider) -> dict[str, Any]:
             "episodes": None, "to_learner": None, "to_each_source": None, "to_best_source": None,
             "statement": "Nothing is told yet.",
         }  # fmt: skip
-    forgotten = decider.history.ended["cancelled"]
-    forgotten += decider.history.ended["expired"] if decider.settings["expired_return"] is None else 0
+    forgotten = decider.history.cancelled
+    if decider.settings["expired_return"] is None:
+        forgotten += int(decider.history.expired.sum())
     more = f"\n{FORGOTTEN.format(count=forgotten)}" if forgotten else ""
     return {
         "episodes": found.episodes, "to_learner": found.to_learner, "to_each_source": found.to_each_source,
@@ -91,11 +95,16 @@ def _guarantee(decider: Decider) -> dict[str, Any]:
 
 
 def _returns(decider: Decider) -> dict[str, Any]:
-    """The mean return of each step, of all episodes and of the learner's."""
+    """The mean return of each step, of all episodes and of the learner's, and how many episodes expired in it."""
     (lower, _), span = decider.selector.bounds, decider.selector.bounds.span
     steps = decider.history.steps
+
+    def mean(n: float, total: float) -> float | None:
+        return lower + span * total / n if n else None
+
     return {
         "width": decider.history.width,
-        "all": [lower + span * total / n for n, total, _, _ in steps],
-        "learner": [lower + span * total / n if n else None for _, _, n, total in steps],
+        "all": [mean(step[0], step[1]) for step in steps],
+        "learner": [mean(step[2], step[3]) for step in steps],
+        "expired": [int(step[4]) for step in steps],
     }

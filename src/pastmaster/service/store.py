@@ -61,7 +61,19 @@ def load(connection: sa.Connection, task: Row) -> Decider:
     if state is None:
         raise DamagedError(f"service task {task['id']}: its state is missing")
     query = sa.select(pending.c.entry).where(pending.c.task_id == task["id"]).order_by(pending.c.number)
-    return Decider.restored(task, dict(state), connection.execute(query).scalars().all())
+    decider = Decider.restored(task, dict(state), connection.execute(query).scalars().all())
+    if decider.history.former:
+        _count_again(connection, decider)
+    return decider
+
+
+def _count_again(connection: sa.Connection, decider: Decider) -> None:
+    """Make the history anew from the rows."""
+    c = episodes.c
+    query = sa.select(c.arm, c.outcome, c.value).where(c.task_id == decider.id, c.closed <= decider.events)
+    decider.history = History(decider.selector.n_sources + 1)
+    for arm, outcome, value in connection.execute(query.order_by(c.closed)):
+        decider.count(arm, outcome, value)
 
 
 def catch_up(connection: sa.Connection, decider: Decider, task: Row) -> None:

@@ -21,7 +21,7 @@ from pastmaster.reuse.selector import Selector
 from pastmaster.service import store
 from pastmaster.service.decider import SERVED
 from pastmaster.service.operations import Refused
-from pastmaster.service.schema import prepare
+from pastmaster.service.schema import TURN, prepare
 from pastmaster.tables import shown
 from pastmaster.texts import printable
 from pastmaster.values.bounds import Bounds, checked_bounds
@@ -115,7 +115,7 @@ def make_task(
             "arms": [*arms, {"name": wanted["learner"], "policy": None}],
             "content": content,
         }
-    return database.write(lambda connection: _store(connection, name, settings, made))
+    return database.write(lambda connection: _store(connection, name, settings, made), TURN)
 
 
 def remove_task(repository: Repository, name: str) -> None:
@@ -129,7 +129,7 @@ def remove_task(repository: Repository, name: str) -> None:
             raise Refused(404, "no_task", f"remove_task: there is no task {name}")
         store.remove_task(connection, row["id"])
 
-    database.write(work)
+    database.write(work, TURN)
 
 
 def opened(repository: Any) -> Database:
@@ -169,7 +169,10 @@ def _given_sources(sources: Any) -> str | list[Any]:
             raise InvalidInputError(
                 f"{CALLER}: sources[{i}] is {shown(source)}, must be the id of a stored policy, or all be names"
             )
-    return [int(source) for source in given]
+    ids = [int(source) for source in given]
+    if len(set(ids)) < len(ids):
+        raise InvalidInputError(f"{CALLER}: sources has an id twice, must be different ones")
+    return ids
 
 
 def _given_selector(selector: Any) -> str | None:

@@ -18,7 +18,7 @@ from pastmaster.checks import called_as, chosen
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import Repository
 from pastmaster.repository.database import Database
-from pastmaster.service.schema import tokens
+from pastmaster.service.schema import TURN, tokens
 from pastmaster.service.tasks import checked_name, opened
 
 ROLES = ("read", "decide", "admin")
@@ -59,7 +59,7 @@ def add_token(repository: Repository, name: str, role: str) -> str:
         row = {"name": name, "role": role, "digest": _digest(secret), "revoked": False}
         connection.execute(sa.insert(tokens), row)
 
-    database.write(work)
+    database.write(work, TURN)
     return secret
 
 
@@ -72,7 +72,7 @@ def revoke_token(repository: Repository, name: str) -> None:
         if not connection.execute(sa.update(tokens).where(tokens.c.name == name).values(revoked=True)).rowcount:
             raise InvalidInputError(f"revoke_token: name is {name}, must be that of a token")
 
-    database.write(work)
+    database.write(work, TURN)
 
 
 def list_tokens(repository: Repository) -> list[Token]:
