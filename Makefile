@@ -6,14 +6,18 @@ JOBS ?= 2
 VERSIONS ?= newest
 WITHOUT ?=
 
-.PHONY: demo test soak versions docs bench format clean
+.PHONY: demo reproduce test soak versions docs bench format clean
 
 demo: .venv/installed
 	$(BIN)/pastmaster demo
 
+# The paper's experiments, or some of them by name: make reproduce ARGS='--quick'; python -m pastmaster_paper has more.
+reproduce: .venv/installed-paper
+	$(BIN)/python -m pastmaster_paper reproduce $(ARGS)
+
 test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes would compile the sources anew
 
-# Everything but what is marked soak, in some 12 minutes on two quiet cores.
+# Everything but what is marked soak, of the library and of the paper's package, in some 12 minutes on two quiet cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -50,19 +54,23 @@ clean:
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+.venv/installed-paper: pyproject.toml paper/pyproject.toml | .venv/bin/python
+	$(BIN)/pip install --quiet --editable . --editable ./paper
+	touch $@ .venv/installed
+
 # Stable-Baselines3 would bring the largest build of torch there is: its CPU build is asked for first, on its own.
 .venv/torch: | .venv/bin/python
 	$(BIN)/pip install --quiet torch==2.13.0
 	touch $@
 
-.venv/installed-dev: pyproject.toml .venv/torch
-	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@ .venv/installed
+.venv/installed-dev: pyproject.toml paper/pyproject.toml .venv/torch
+	$(BIN)/pip install --quiet --editable '.[dev]' --editable './paper[games]'
+	touch $@ .venv/installed .venv/installed-paper
 
 .venv/installed-docs: pyproject.toml | .venv/bin/python
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@ .venv/installed
 
-.venv/installed-bench: pyproject.toml .venv/torch
-	$(BIN)/pip install --quiet --editable '.[dev,bench]'
-	touch $@ .venv/installed .venv/installed-dev
+.venv/installed-bench: pyproject.toml paper/pyproject.toml .venv/torch
+	$(BIN)/pip install --quiet --editable '.[dev,bench]' --editable './paper[games]'
+	touch $@ .venv/installed .venv/installed-dev .venv/installed-paper

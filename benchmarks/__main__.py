@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 SECTIONS = (
-    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "arena", "hostile", "robots", "lifelong", "scale",
+    "core", "clustering", "keep", "keep_pulp", "reuse", "selectors", "hostile", "robots", "lifelong", "scale",
     "service", "estimates", "advice",
 )  # fmt: skip
 

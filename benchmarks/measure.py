@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pastmaster.experiments.reproduce import machine as described
+from pastmaster import parallel
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -69,4 +71,6 @@ def write_table(section: str, intro: str, header: str, lines: list[str], path: P
 
 def machine(*packages: str) -> str:
     """What the figures were measured on, as a sentence."""
-    return f"Measured on {described(*packages)}."
+    cores, system = parallel.worker_count(-1), f"{platform.system()} {platform.machine()}"
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", *packages))
+    return f"Measured on {system}, {cores} cores, CPython {platform.python_version()}, {versions}."

@@ -26,8 +26,8 @@ from pastmaster import (
 )
 from pastmaster.arrays import IntArray
 from pastmaster.domains import surveillance, windy_corridor
-from pastmaster.experiments import useless_sources
 from pastmaster.reuse.run import interval
+from pastmaster_paper.experiments import useless_sources
 
 EPISODES, TARGETS, TRIALS, REPOSITORIES = 10_000, 10, 10, 5
 SURVEILLANCE = ((96, 2, 6), (256, 2, 16), (200, 3, 10))  # previous tasks, targets, group sequences

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-FILES = ["LICENSE", "CITATION.cff", *(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))]
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "paper/README.md": "paper-package.md",
+}
+EXAMPLES = [str(path.relative_to(ROOT)) for path in [*ROOT.glob("examples/*.py"), *ROOT.glob("paper/examples/*.py")]]
+FILES = ["LICENSE", "CITATION.cff", *EXAMPLES]
 ORIGINS = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 ALONE = ("index.md", "tutorial.md")  # tabs of one page: nothing to navigate

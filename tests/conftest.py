@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
-TOGETHER = ("test_experiments.py", "test_report_browser.py", "test_compiled.py")  # a reproduction, a browser, bits
+TOGETHER = (  # a reproduction, a browser, bits
+    "test_experiments.py", "test_report_browser.py", "test_reproduction_browser.py", "test_compiled.py",
+)  # fmt: skip
 TALLY = "attempts"
 NO_BROWSER = "chromium is not on the PATH"
 INSTALL_BROWSER = "apt-get install chromium (as root, on Debian and Ubuntu)"

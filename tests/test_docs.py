@@ -21,8 +21,9 @@ from pastmaster.cli import main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-SOURCES = [ROOT / "pyproject.toml", ROOT / "mkdocs.yml", ROOT / "CITATION.cff", *sorted((ROOT / "src").rglob("*.py"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "paper" / "README.md", *sorted(DOCS.rglob("*.md"))]
+CODE = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "paper").rglob("*.py"))]
+SOURCES = [ROOT / "pyproject.toml", ROOT / "mkdocs.yml", ROOT / "CITATION.cff", *CODE]
 WIDEST = 92  # columns of a code block: more would not fit the page
 MISREAD = [  # phrases that readers stumbled over
     "of what could be had",

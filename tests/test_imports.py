@@ -14,7 +14,7 @@ ORDER = (
     "texts", "errors", "tables", "arrays", "files", "npy", "checks", "generators", "shield", "compiled",
     "figures",
     "parallel", "environments", "tasks", "policies", "solving", "values", "clustering", "estimation", "reuse",
-    "keeping", "testing", "repository", "continual", "service", "client", "domains", "experiments", "report", "cli",
+    "keeping", "testing", "repository", "continual", "service", "client", "domains", "report", "cli",
     "__main__",
 )  # fmt: skip
 

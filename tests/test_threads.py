@@ -185,7 +185,7 @@ def test_threads_share_a_repository(filled, tmp_path, name, max_loss):
 # A selector
 
 
-SELECTORS = [*reuse.SELECTORS.values(), *reuse.RIVALS.values()]
+SELECTORS = [*reuse.SELECTORS.values()]
 
 
 def _made_selector(cls: Any) -> Selector:
@@ -211,9 +211,7 @@ SELECTOR: dict[str, Callable[[Selector, int], Any]] = {
     "alike": lambda s, call: s.alike,
     "arm_of": lambda s, call: s.arm_of(call),
     "ask": _told,
-    "belief": lambda s, call: s.belief,
     "cancel": _cancelled,
-    "consistent": lambda s, call: s.consistent,
     "counts": lambda s, call: s.counts,
     "eliminated_at": lambda s, call: s.eliminated_at,
     "first_open": lambda s, call: s.first_open,

@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PAPER = ROOT / "paper"
+PAPER_EXTRAS = {"games"}
 NO_TESTS = {"docs", "bench", "dev"}  # extras that the package's own tests have no use for
 TOOLS = ("pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "pandas", "playwright", "onnx", "onnxscript")
 BESIDE_OLD = ["pyparsing<3.3"]  # a later one warns of how the oldest matplotlib uses it
@@ -27,11 +29,13 @@ TORCH = "torch==2.13.0"  # its CPU build, which pip takes if it is asked for fir
 
 
 def declared() -> tuple[list[str], dict[str, list[str]], list[str]]:
-    """The requirements of the package, of each extra that is tested, and of the tests."""
+    """The requirements of the package and the paper's, of each extra that is tested, and of the tests."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras: dict[str, list[str]] = project["optional-dependencies"]
+    paper = tomllib.loads((PAPER / "pyproject.toml").read_text())["project"]
+    extras: dict[str, list[str]] = project["optional-dependencies"] | paper["optional-dependencies"]
+    of_paper = [line for line in paper["dependencies"] if not line.startswith("pastmaster")]
     tools = [line for line in extras["dev"] if re.split(r"[^\w-]", line)[0] in TOOLS]
-    return project["dependencies"], {name: extras[name] for name in extras if name not in NO_TESTS}, tools
+    return [*project["dependencies"], *of_paper], {name: extras[name] for name in extras if name not in NO_TESTS}, tools
 
 
 def minimum(requirements: Iterable[str]) -> list[str]:
@@ -42,6 +46,12 @@ def minimum(requirements: Iterable[str]) -> list[str]:
 def _marker(line: str) -> str:
     _, semicolon, marker = line.partition(";")
     return semicolon + marker
+
+
+def with_extras(package: Path, extras: Iterable[str]) -> str:
+    """A package as pip is asked for it."""
+    names = ",".join(sorted(extras))
+    return f"{package}[{names}]" if names else str(package)
 
 
 def make(folder: Path, versions: str, without: set[str]) -> Path:
@@ -60,9 +70,9 @@ def make(folder: Path, versions: str, without: set[str]) -> Path:
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if "sb3" in wanted:
         subprocess.run([*install, TORCH], check=True)
-    package = f"{ROOT}[{','.join(wanted)}]" if wanted else str(ROOT)
-    subprocess.run([*install, "--upgrade", "-c", str(constraints), package, *tools], check=True)
-    subprocess.run([*install, "--force-reinstall", "--no-deps", str(ROOT)], check=True)
+    packages = [with_extras(ROOT, set(wanted) - PAPER_EXTRAS), with_extras(PAPER, set(wanted) & PAPER_EXTRAS)]
+    subprocess.run([*install, "--upgrade", "-c", str(constraints), *packages, *tools], check=True)
+    subprocess.run([*install, "--force-reinstall", "--no-deps", str(ROOT), str(PAPER)], check=True)
     if "postgres" in wanted:  # the server's programs, of which nothing is imported: any Python's wheel will do
         programs = ["--python-version", "3.12", "--only-binary", ":all:", "--no-deps", "--upgrade", "--target"]
         site = next(folder.glob("lib/python*/site-packages"))

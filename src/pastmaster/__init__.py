@@ -55,16 +55,11 @@ if TYPE_CHECKING:
     from pastmaster.repository import Repository as Repository
     from pastmaster.reuse import (
         RECOMMENDED as RECOMMENDED,
-        UCB1 as UCB1,
-        BayesianPolicyReuse as BayesianPolicyReuse,
         Episode as Episode,
         Exp3Transfer as Exp3Transfer,
         Experience as Experience,
         FixedPolicy as FixedPolicy,
         Informed as Informed,
-        LatentThompson as LatentThompson,
-        LatentUCB as LatentUCB,
-        PolicyAdvice as PolicyAdvice,
         ProbabilisticPolicyReuse as ProbabilisticPolicyReuse,
         QLearning as QLearning,
         RegretBalancing as RegretBalancing,
@@ -105,16 +100,15 @@ _PLACES = {
     "keeping": "keep",
     "policies": "load_onnx load_sb3",
     "repository": "Repository",
-    "reuse": "RECOMMENDED UCB1 BayesianPolicyReuse Episode Exp3Transfer Experience FixedPolicy Informed LatentThompson "
-    "LatentUCB PolicyAdvice ProbabilisticPolicyReuse QLearning RegretBalancing RegretGuarantee SB3Learning TransferRun "
-    "TsallisINF decay plot_curves transfer",
+    "reuse": "RECOMMENDED Episode Exp3Transfer Experience FixedPolicy Informed ProbabilisticPolicyReuse QLearning "
+    "RegretBalancing RegretGuarantee SB3Learning TransferRun TsallisINF decay plot_curves transfer",
     "solving": "Solution solve",
     "tasks": "GymTask JaxTask TabularEnv TabularMDP",
     "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
-_ROOMS = (*_PLACES, *_SUBMODULES, "client", "experiments", "parallel", "report", "service")
+_ROOMS = (*_PLACES, *_SUBMODULES, "client", "parallel", "report", "service")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["COLOURS", "DASHES", "label", "labels", "line_style", "matrix", "new_figure", "save", "shade", "writable"]
 
 LONGEST_LABEL = 60  # letters of a name in a legend
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pastmaster.errors import InvalidInputError
+from pastmaster.tables import shown
 
 UNFINISHED = ".pastmaster-"  # what the names of folders begin with that hold what is not finished
 LARGEST = 2**31  # bytes of one array, or of a file that is read at once
@@ -200,7 +201,7 @@ def checked_file(place: str, path: Any, kind: str) -> Path:
         near = _files_in(folder, found) if folder.is_dir() else f"; there is no folder {str(folder)!r}"
         raise InvalidInputError(f"{place} is {str(path)!r}, which does not exist, must be {kind}{near}") from None
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{place} is {str(path)!r}, which cannot be read: {_reason(error)}") from None
+        raise InvalidInputError(f"{place} is {shown(str(path))}, which cannot be read: {_reason(error)}") from None
     if stat.S_ISDIR(seen.st_mode):
         raise InvalidInputError(f"{place} is {str(path)!r}, a folder, must be {kind}{_files_in(found, found)}")
     if not stat.S_ISREG(seen.st_mode):

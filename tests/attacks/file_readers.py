@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import onnx_models
-from made_up import write_reproduction, write_scenario
+from made_up import write_scenario
 from mutations import zipped
 
 from pastmaster import (
@@ -375,33 +375,7 @@ def _open(folder: Path, name: str, content: bytes) -> None:
             beside.unlink()
 
 
-# reproductions and the command's own files
-
-
-def _reproduction(folder: Path) -> dict[str, bytes]:
-    out = write_reproduction(
-        folder / "out", experiments=("coloured-grid",), n_figures=1, n_tasks=4, n_points=3, n_sentences=2, seeds=(0,)
-    )
-    (out / "figures/coloured-grid/gains.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
-    files = [
-        out / "sentences.json",
-        *(out / "figures/coloured-grid").glob("*-*.csv"),
-        out / "figures/coloured-grid/gains.png",
-    ]
-    return {str(path.relative_to(out)): path.read_bytes() for path in files}
-
-
-def _report(folder: Path, name: str, content: bytes) -> None:
-    from pastmaster.report import read_page
-    from pastmaster.report.render import render
-
-    path = folder / "out" / name
-    original = path.read_bytes()
-    try:
-        path.write_bytes(content)
-        assert "</html>" in render(read_page(folder / "out"))
-    finally:
-        path.write_bytes(original)
+# the command's own files
 
 
 def _kwargs(folder: Path) -> dict[str, bytes]:
@@ -453,7 +427,6 @@ READERS = {
     "stored-array": Reader(_stored, _read_stored),
     "exported-folder": Reader(_export, _import),
     "repository-file": Reader(_others, _open, good=False),
-    "reproduction": Reader(_reproduction, _report),
     "kwargs-file": Reader(_kwargs, _read_kwargs),
     "scores-csv": Reader(_scores, _read_scores),
     "aslib-scenario": Reader(_scenario, _read_scenario),

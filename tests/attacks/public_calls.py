@@ -53,7 +53,7 @@ EXEMPT = {
         "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
         "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
-        "policies.NetworkStack reuse.QLearner Episode domains.leduc.InformationState"
+        "policies.NetworkStack reuse.Advice reuse.Advice.why reuse.QLearner Episode"
     ),
     "how the library makes those": (
         "Clustering.of ContinualRun.of TransferRun.of clustering.OverAll.of clustering.OverAll.told "
@@ -283,19 +283,13 @@ def _asked(of: type[Any]) -> tuple[Any, Any]:
     return selector, selector.ask()
 
 
-RIVALS = (pm.BayesianPolicyReuse, pm.LatentUCB, pm.LatentThompson, pm.PolicyAdvice, pm.UCB1)
-SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.Informed, pm.ProbabilisticPolicyReuse, *RIVALS)
+SELECTORS = (pm.Exp3Transfer, pm.TsallisINF, pm.RegretBalancing, pm.Informed, pm.ProbabilisticPolicyReuse)
 KNOWN = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.4]]
 OWN_ARGUMENTS: dict[type[Any], dict[str, Any]] = {
     pm.Exp3Transfer: {"beta": 0.1, "elimination": "paper", "delta": 0.1, "check_every": 5, "clip": False},
     pm.TsallisINF: {"estimator": "reduced-variance", "elimination": "none", "delta": 0.1, "check_every": 5},
     pm.RegretBalancing: {"kappa": 0.25, "preference": 20.0, "delta": 0.1, "check_every": 5, "clip": False},
     pm.Informed: {"experience": KNOWN, "kappa": 0.25, "preference": 20.0, "delta": 0.1},
-    pm.BayesianPolicyReuse: {"experience": KNOWN, "explore": "thompson", "noise": 0.1, "improvement": 0.1},
-    pm.LatentUCB: {"experience": KNOWN, "noise": 0.1, "deviation": 0.0, "clip": False},
-    pm.LatentThompson: {"experience": KNOWN, "noise": 0.1, "clip": False},
-    pm.PolicyAdvice: {"delta": 0.1, "span_guess": "log", "clip": False},
-    pm.UCB1: {"clip": False},
     pm.ProbabilisticPolicyReuse: {"psi": 1.0, "upsilon": 0.95, "temperature": 0.0, "temperature_step": 0.05},
 }
 
@@ -319,7 +313,7 @@ def _of_selectors() -> Iterator[tuple[str, Recipe]]:
             return selector
 
         def tell_of(one: Any = one) -> dict[str, Any]:
-            shared = {} if one in RIVALS else {"likelihood": [1.0, 1.0, 1.0]}
+            shared = {"likelihood": [1.0, 1.0, 1.0]}
             return {"episode": _asked(one)[1], "value": 0.5} | shared
 
         def cancel(one: Any = one, **arguments: Any) -> Any:
@@ -900,7 +894,6 @@ def _of_testing() -> Iterator[tuple[str, Recipe]]:
 def _of_domains() -> Iterator[tuple[str, Recipe]]:
     place = "domains.surveillance"
     s, g, w, c = domains.surveillance, domains.coloured_grid, domains.windy_corridor, domains.cart_pole
-    p = domains.leduc
     yield f"{place}.groups", Recipe(s.groups, lambda: {"complex": True})
     yield f"{place}.locations", Recipe(s.locations, lambda: {"complex": True})
     yield f"{place}.stand_ins", Recipe(s.stand_ins, lambda: {"location": 3, "complex": True})
@@ -929,15 +922,6 @@ def _of_domains() -> Iterator[tuple[str, Recipe]]:
         f"{place}.task",
         Recipe(w.task, lambda: {"goal": 3, "wind": 0.25, "corridor": 1, "horizon": 5, "terminating": True}),
     )
-    place = "domains.leduc"
-    yield f"{place}.information_states", Recipe(p.information_states, dict)
-    yield f"{place}.opponent", Recipe(p.opponent, lambda: {"kind": "rock", "rng": 0})
-    yield (
-        f"{place}.task",
-        Recipe(p.task, lambda: {"strategy": np.ones(288, int), "name": "Leduc", "params": {"kind": "caller"}}),
-    )
-    yield f"{place}.family", Recipe(p.family, lambda: {"n_opponents": 2, "rng": 0}, frozenset({"n_opponents"}))
-    yield f"{place}.new_tasks", Recipe(p.new_tasks, lambda: {"n_tasks": 1, "rng": 3}, frozenset({"n_tasks"}))
     place = "domains.cart_pole"
     yield (
         f"{place}.family",

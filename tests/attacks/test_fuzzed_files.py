@@ -40,7 +40,6 @@ COUNTS = {  # files under soak, and in ``make test``
     "stored-array": (500, 20),
     "exported-folder": (800, 8),
     "repository-file": (400, 12),
-    "reproduction": (600, 20),
     "kwargs-file": (300, 20),
     "scores-csv": (1000, 40),
     "aslib-scenario": (1000, 40),

@@ -34,7 +34,7 @@ TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 NEW = coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
-    ["demo"], ["keep"], ["transfer"], ["continual"], ["reproduce"], ["report"],
+    ["demo"], ["keep"], ["transfer"], ["continual"], ["report"],
     *(["repo", name] for name in ("init", "add", "remove", "list", "show", "keep")),
     *(["repo", name] for name in ("check", "backup", "export", "import")),
 ]  # fmt: skip

@@ -344,3 +344,10 @@ def test_numbers_that_name_tasks_are_no_scores(tmp_path, head):
         assert found.policies == ["b"]
         assert [row.task for row in found.table()] == ["1001", "1002"]
     assert keep(frame[["a", "b"]].reset_index(), k=1).policies == ["b"]
+
+
+def test_a_text_too_long_to_be_a_path_is_cut_in_the_error():
+    sentence = r"^keep: scores is 'x.*, which cannot be read: File name too long"
+    with pytest.raises(InvalidInputError, match=sentence) as told:
+        keep("x" * 2000, k=1)
+    assert len(str(told.value)) < 300

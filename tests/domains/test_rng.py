@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from pastmaster import InvalidInputError
-from pastmaster.domains import cart_pole, coloured_grid, leduc, surveillance, windy_corridor
+from pastmaster.domains import cart_pole, coloured_grid, surveillance, windy_corridor
 
 DRAWN = {
     "cart_pole.family": lambda **rng: cart_pole.family(2, **rng),
     "coloured_grid.new_tasks": lambda **rng: coloured_grid.new_tasks(2, size=3, **rng),
-    "leduc.family": lambda **rng: leduc.family(3, **rng),
-    "leduc.new_tasks": lambda **rng: leduc.new_tasks(2, **rng),
     "surveillance.family": lambda **rng: surveillance.family(3, 1, n_sequences=2, **rng),
     "surveillance.stream": lambda **rng: surveillance.stream(3, 1, n_sequences=2, **rng),
     "surveillance.new_tasks": lambda **rng: surveillance.new_tasks([surveillance.task([5])], 2, **rng),

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,20 +18,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from made_up import HOSTILE, LABELS, write_curves, write_reproduction
+from made_up import HOSTILE, LABELS, page_of_charts
 
 import pastmaster.report.payload
 from pastmaster import ContinualTransfer, Repository, TabularMDP
 from pastmaster.cli import main
 from pastmaster.domains import coloured_grid
-from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
-from pastmaster.experiments.charts import Curves, Distances, Shares, TaskMap, Tasks
-from pastmaster.report import read_page, write_report
+from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.report import read_page, write_page, write_report
+from pastmaster.report.charts import Curves, Distances, Shares, TaskMap, Tasks
 from pastmaster.report.drawn import nice_ticks
-from pastmaster.report.page import Gallery, Page, Picture, Prose, Table
+from pastmaster.report.page import Gallery, Page, Picture, Prose, Section, Table
 from pastmaster.report.payload import payload, thinned
 from pastmaster.report.repository import run_curves, run_shares
-from pastmaster.report.reproduction import PNG
 from pastmaster.repository.streams import StoredRun
 
 PLOTLY = "* plotly.js v"
@@ -77,11 +77,6 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return write_reproduction(tmp_path / "out")
-
-
-@pytest.fixture
 def stocked(tmp_path):
     """A repository in which a lifelong agent has met four tasks."""
     path = tmp_path / "tasks.db"
@@ -93,8 +88,9 @@ def stocked(tmp_path):
     return path
 
 
-def written(place: Path | str, tmp_path: Path) -> Elements:
-    return Elements(write_report(place, tmp_path / "report.html").read_text(encoding="utf-8"))
+def written(place: Path | str | Page, tmp_path: Path) -> Elements:
+    write = write_page if isinstance(place, Page) else write_report
+    return Elements(write(place, tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
 def galleries(page: Page) -> list[Gallery]:
@@ -113,79 +109,7 @@ def decoded(packed: str, dtype: str = "<f4") -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed), dtype)
 
 
-# A reproduction
-
-
-def test_a_folder_becomes_a_page_of_sentences_figures_and_findings(tmp_path):
-    folder = write_reproduction(tmp_path / "out", seeds=(3, 11, 20))
-    (folder / "figures" / "reward-summary").mkdir()
-    (folder / "figures" / "useless").mkdir()
-    (folder / "figures" / "reward-summary" / "all-rewards.png").write_bytes(PNG + b"rest")
-    (folder / "figures" / "reward-summary" / "learning-curves.png").write_bytes(PNG + b"drawn by the page itself")
-    page = read_page(folder)
-    assert [section.heading for section in page.sections] == [
-        "Sentences", "Coloured grid", "Our findings: Windy corridor: clusters", "Reward summary",
-    ]  # fmt: skip
-    caveat = "3 of the 20 draws on which sentences are judged: verdicts may change."
-    assert page.notes[0] == Prose(caveat, aside=True)
-    assert "47 readings were tried" in page.notes[1].text
-    rows = [("gamma", "0.9", "0.9"), ("sequences", "-", "-")]
-    assert page.sections[0].parts[0] == Table("How the paper is read", ("", "printed", "undiscounted"), rows)
-    table = Table("Rewards of coloured-grid", ["way", "96/2"], [("reuse", "12.5 (11 .. 14)")])
-    assert page.sections[1].parts[0] == table
-    assert page.sections[-1].parts == [Picture("Reward summary: all rewards", PNG + b"rest")]
-    assert [gallery.heading for gallery in galleries(page)[:4]] == [
-        "Learning curves", "Maps of the tasks", "Distances", "Who ran the episodes",
-    ]  # fmt: skip
-    assert [figure.title for figure in figures(page, Curves)[:2]] == ["Goal 0", "Goal 1"]
-    told = "1 hold, 1 in part, 1 contrary"
-    assert page.facts[:3] == [("Result", "3 sentences"), ("Read as printed", told), ("Read as undiscounted", told)]
-
-
-def test_a_picture_is_in_the_page_and_what_is_none_is_refused(folder, tmp_path, monkeypatch):
-    place = folder / "figures" / "gains"
-    place.mkdir()
-    (place / "gains.png").write_bytes(PNG + b"rest")
-    page = write_report(folder, tmp_path / "page.html").read_text()
-    code = base64.b64encode(PNG + b"rest").decode()
-    assert page.count(f'<img src="data:image/png;base64,{code}" alt="Gains: gains">') == 1
-    (place / "gains.png").write_bytes(b"<svg onload=alert(1)>")
-    with pytest.raises(DamagedError, match=r"gains\.png is no picture, must be a PNG file"):
-        read_page(folder)
-    monkeypatch.setattr("pastmaster.report.reproduction.MOST_PICTURE_BYTES", 10)
-    with pytest.raises(DamagedError, match=r"gains\.png has 21 bytes, must have at most 10"):
-        read_page(folder)
-
-
-def test_curves_are_those_of_the_file(folder):
-    (folder / "figures/coloured-grid/curves-goal-0.csv").write_text(
-        f'# title: A, "quoted" title\n{HEAD}\n"b, or c",1,2.5,0.5\n"b, or c",3,4,0\noptimal policy,1,9,0\n'
-    )
-    figure = figures(read_page(folder), Curves)[0]
-    assert figure.title == 'A, "quoted" title'
-    first, best = figure.lines
-    assert (first.label, first.reference, best.label, best.reference) == ("b, or c", False, "optimal policy", True)
-    np.testing.assert_array_equal([first.episode, first.mean, first.deviation], [[1, 3], [2.5, 4], [0.5, 0]])
-
-
-@pytest.mark.parametrize("first", ["", "# something else\n", "# title:  \n"])
-def test_a_figure_without_a_title_goes_by_its_file(folder, first):
-    path = folder / "figures/coloured-grid/curves-two-targets.csv"
-    path.write_text(f"{first}label,episode,mean,deviation\na,1,2,0\n")
-    assert "two targets" in [figure.title for figure in figures(read_page(folder), Curves)]
-
-
-def test_a_map_and_its_distances_are_those_of_the_files(folder):
-    path = folder / "figures/coloured-grid/map-family-0.csv"
-    path.write_text("task,name,cell,representative,speed,mass\n0,a,0,0,1,2\n1,b,0,0,3,4\n2,c,1,2,5,6\n")
-    (folder / "figures/coloured-grid/distance-family-0.csv").write_text("0,1,2\n1,0,3\n2,3,0\n")
-    page = read_page(folder)
-    found, beside = figures(page, TaskMap)[0], figures(page, Distances)[0]
-    assert (found.tasks.names, found.axes) == (["a", "b", "c"], ("speed", "mass"))
-    np.testing.assert_array_equal(found.points, [[1, 2], [3, 4], [5, 6]])
-    np.testing.assert_array_equal([found.tasks.cells, found.tasks.representatives], [[0, 0, 1], [0, 0, 2]])
-    assert beside.tasks is found.tasks
-    np.testing.assert_array_equal(beside.values, [[0, 1, 2], [1, 0, 3], [2, 3, 0]])
+# Charts
 
 
 def test_distances_travel_ordered_by_cell_and_come_back_to_a_step(rng):
@@ -208,173 +132,39 @@ def test_long_lines_are_thinned_to_what_a_screen_shows():
     assert np.ptp(np.diff(kept)) <= 1
 
 
-def test_sentences_are_told_in_words_with_a_small_plot_each(folder, tmp_path):
-    page = written(folder, tmp_path)
-    text = " ".join(page.text.split())
-    assert "holds" in text
-    assert "96-2: 12.4 (10.9 .. 13.9) reward an episode" in text
-    assert "96-2: -12.4 (-13.9 .. -10.9) reward an episode" in text
-    assert "11 .. 13.8" in text  # the bootstrap beside it
-    assert page.pieces.count("holds") == 1  # in the table of figures; in the cells the mark goes before
-    assert page.pieces.count("contrary") == 2
-    assert page.pieces.count("printed: ") == page.pieces.count("undiscounted: ") == 2  # on a phone
-    assert page.tags().count("details") == 3
-    plots = [given for tag, given in page.elements if tag == "svg" and given.get("class") == "small"]
-    assert len(plots) == 5  # one where no reading matters, else one for each
-    assert all(given["role"] == "img" and "around what is claimed" in given["aria-label"] for given in plots)
-    assert 'class="quick"' not in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_a_folder_without_sentences_says_so(tmp_path):
-    folder = write_reproduction(tmp_path / "out", n_sentences=0)
-    page = read_page(folder)
-    assert dict(page.facts)["Result"] == "no sentence is about these experiments"
-    assert not any("verdicts may change" in note.text for note in page.notes)
-    assert "There are no sentences in this folder." in written(folder, tmp_path).text
-
-
-def test_a_quick_run_says_so_at_every_sentence(tmp_path):
-    page = written(write_reproduction(tmp_path / "out", quick=True), tmp_path)
-    assert sum(given.get("class") == "quick" for _, given in page.elements) == 5
-    assert "This was a quick run" in page.text
-
-
-def test_a_folder_with_sentences_alone_says_that_there_are_no_figures(tmp_path):
-    page = written(write_reproduction(tmp_path / "out", experiments=(), seeds=(0,)), tmp_path)
-    assert page.data() == []
-    (tmp_path / "out/figures").mkdir()
-    page = written(tmp_path / "out", tmp_path)
-    assert "There are no figures" in page.text
-    assert page.tags().count("script") == 2  # neither figures nor plotly
-
-
-# What is refused
-
-
-def damage(folder: Path, name: str, old: str, new: str) -> None:
-    path = folder / "figures/coloured-grid" / name
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
-MAP = "task,name,cell,representative,x,y\n"
-FILES = [
-    ("curves", f"{HEAD}\na,1,2,0\na,2,nan,0\n", ": must hold rows of 3 finite numbers"),
-    ("curves", f"# title: x\n{HEAD}\na,1,1e999,0\n", ": must hold rows of 3 finite numbers"),
-    ("curves", f"{HEAD}\na,1,2,x\n", ": must hold rows of 3 numbers: could not convert string to float: 'x'"),
-    ("curves", f"{HEAD}\na,1,2\n", ": must hold rows of 3 finite numbers"),
-    ("curves", f"{HEAD}\na,1,2,3\na,1,2\n", ": must hold rows of 3 numbers"),
-    ("curves", f"{HEAD}\n", " holds no rows"),
-    ("curves", "", ": begins with '', must begin with 'label,episode"),
-    ("curves", "label,mean\na,1\n", ": begins with 'label,mean', must begin with 'label,episode"),
-    ("curves", f'{HEAD}\n"a,1,2,0\n', ", line 2: is not CSV"),
-    ("shares", "arm,episode,share\na,1,0.7\na,2,0.7\nb,1,0.1\n", ": its arms are not at the same episodes"),
-    ("map", f"{MAP}0,a,7,0,1,1\n", ": must hold tasks 0 to 0 in order, with their cells"),
-    ("map", f"{MAP}0,a,0,-1,1,1\n", ": must hold tasks 0 to 0 in order"),
-    ("map", f"{MAP}0,a,0,0,1,1\n0,b,0,0,1,1\n", ": must hold tasks 0 to 1 in order"),
-    ("map", f"{MAP}0,a\n", ": must hold rows of 5 finite numbers"),
-    ("map", f"{MAP}0\n", ": must hold rows of 5 finite numbers"),
-    ("map", "task,name,cell,representative,x\n0,a,0,0,1\n", ": must hold rows of 5 finite numbers"),
-    ("distance", "0,1\n1,0\n", ": has 2 rows, must have one for each task of the map of this name"),
-]
-
-
-@pytest.mark.parametrize(("kind", "content", "sentence"), FILES)
-def test_a_damaged_chart_is_refused_by_its_file(folder, tmp_path, kind, content, sentence):
-    path = folder / f"figures/coloured-grid/{kind}-odd.csv"
-    path.write_text(content)
-    with pytest.raises(DamagedError, match=re.escape(f"{path}{sentence}")):
-        write_report(folder, tmp_path / "report.html")
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_bytes_that_are_no_text_and_distances_of_another_size_are_refused(folder):
-    path = folder / "figures/coloured-grid/distance-family-1.csv"
-    whole = path.read_text()
-    path.write_text("0\n")
-    with pytest.raises(DamagedError, match=r"distance-family-1.csv: has 1 rows, must have one for each task"):
-        read_page(folder)
-    path.write_text(whole[: len(whole) // 2])  # cut short
-    with pytest.raises(DamagedError, match=r"distance-family-1.csv: has 6 rows, must have one for each task"):
-        read_page(folder)
-    path.write_bytes(b"0,1\n1,\xff\n")
-    with pytest.raises(DamagedError, match=r"distance-family-1.csv, line 2: is not text in UTF-8"):
-        read_page(folder)
-
-
-def test_a_huge_file_is_not_read(folder):
-    path = folder / "figures/coloured-grid/curves-goal-0.csv"
-    os.truncate(path, 2**27)
-    with pytest.raises(DamagedError, match=r"curves-goal-0.csv has 134,217,728 bytes, must have at most"):
-        read_page(folder)
-
-
-OTHER = "is not as `pastmaster reproduce` writes it"
-CASE = ("judged", 0, "cases", 0)
-CHANGES = [
-    (("schema",), 1, ": schema is 1, must be 2: written by another pastmaster"),
-    (("mode",), "some", f" {OTHER}: ValueError"),
-    (("seeds",), [], f" {OTHER}: ValueError"),
-    (("judged",), 7, f" {OTHER}: TypeError"),
-    (("judged", 0), 5, f" {OTHER}: TypeError"),
-    ((*CASE, "figure", "values"), [1.0], f" {OTHER}: ValueError\\('a figure has 1 values for 3 seeds"),
-    ((*CASE, "figure", "mean"), "x", f" {OTHER}: ValueError"),
-    ((*CASE, "figure", "mean"), float("nan"), f" {OTHER}: ValueError"),
-    ((*CASE, "figure", "low"), None, f" {OTHER}: ValueError\\('an interval has one end"),
-    ((*CASE, "wanted"), "> much", f" {OTHER}: ValueError"),
-    ((*CASE, "wanted"), "like 0", f" {OTHER}: KeyError"),
-    (("judged", 1, "reading"), "mine", f" {OTHER}: ValueError"),
-    (("judged", 0, "verdict"), "perhaps", f" {OTHER}: ValueError"),
-    (("seeds",), [0, 1, 10**400], f" {OTHER}: InvalidInputError"),
-    ((*CASE, "figure", "high"), 10**400, f" {OTHER}: OverflowError"),
-    (("experiments",), [], f" {OTHER}: AttributeError"),
-]
-
-
-@pytest.mark.parametrize(("place", "value", "sentence"), CHANGES)
-def test_sentences_that_are_not_ours_are_refused_in_a_sentence(folder, place, value, sentence):
-    path = folder / "sentences.json"
-    content = json.loads(path.read_text())
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    path.write_text(json.dumps(content))
-    with pytest.raises(PastmasterError, match=f"sentences.json{sentence}"):
-        read_page(folder)
-
-
-def test_a_missing_field_and_broken_json_are_refused(folder):
-    path = folder / "sentences.json"
-    content = json.loads(path.read_text())
-    del content["judged"][1]["id"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(DamagedError, match=rf"sentences.json {OTHER}: KeyError\('id'\)"):
-        read_page(folder)
-    path.write_text('{"schema": 1,\n oops}')
-    with pytest.raises(DamagedError, match=r"sentences.json is not JSON: .* \(line 2\)"):
-        read_page(folder)
-
-
 # The page
 
 
 def test_nothing_from_the_data_becomes_markup(tmp_path):
-    folder = write_reproduction(tmp_path / "out", name=HOSTILE)
-    content = json.loads((folder / "sentences.json").read_text())
-    content["machine"] = content["sentences"][0]["words"] = content["judged"][0]["cases"][0]["name"] = HOSTILE
-    content["version"] = "\ud800 \0 <!-- <script>"
-    (folder / "sentences.json").write_text(json.dumps(content))
-    damage(folder, "curves-goal-0.csv", "# title: Goal 0", f"# title: {HOSTILE}")
-    page = written(folder, tmp_path)
+    page = written(page_of_charts(name=HOSTILE, label=HOSTILE, goal=HOSTILE), tmp_path)
     assert "img" not in page.tags()
     assert not any(name.startswith("on") for _, given in page.elements for name in given)
     assert HOSTILE in page.text
     drawn = page.data()
-    assert drawn[0]["title"] == HOSTILE  # the JSON came through whole
+    assert drawn[0]["title"] == f"{HOSTILE} 0"  # the JSON came through whole
     assert any(name.startswith(HOSTILE) for figure in drawn for name in figure.get("names", ()))
     assert all("<" not in text for given, text in page.scripts if given.get("type") == "application/json")
+
+
+@dataclass(frozen=True)
+class Shouted:
+    """A part that writes its own HTML."""
+
+    words: str
+
+    def html(self, text):
+        yield f'<p class="shouted">{text(self.words)}!</p>'
+
+
+def test_a_part_of_somebody_else_writes_its_own_html_with_its_own_style(tmp_path):
+    sections = [Section("Said", [Shouted("a < b"), Picture("a dot", b"PNG")])]
+    page = Page("Mine", "All of it.", [], sections, maker="my-program", style=".shouted { font-weight: 700; }")
+    text = write_page(page, tmp_path / "mine.html").read_text(encoding="utf-8")
+    assert '<p class="shouted">a &lt; b!</p>' in text
+    assert ".shouted { font-weight: 700; }</style>" in text
+    assert text.count(f'<img src="data:image/png;base64,{base64.b64encode(b"PNG").decode()}" alt="a dot">') == 1
+    assert "<code>my-program</code>" in text
+    assert Elements(text).tags().count("script") == 2  # neither figures nor plotly
 
 
 def test_the_control_of_that_test_can_fail():
@@ -382,8 +172,8 @@ def test_the_control_of_that_test_can_fail():
     assert "img" in Elements(f'<script type="application/json">"{HOSTILE}"</script>').tags()
 
 
-def test_plotly_is_there_once_and_only_known_scripts_may_run(folder, tmp_path):
-    page = written(folder, tmp_path)
+def test_plotly_is_there_once_and_only_known_scripts_may_run(tmp_path):
+    page = written(page_of_charts(), tmp_path)
     raw = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert raw.count(PLOTLY) == 1
     programs = [text for given, text in page.scripts if given.get("type") is None]
@@ -398,34 +188,20 @@ def test_plotly_is_there_once_and_only_known_scripts_may_run(folder, tmp_path):
     assert all(given["href"].startswith("#") for tag, given in page.elements if tag == "a")
 
 
-def test_the_page_can_be_read_without_eyes_and_without_scripts(folder, tmp_path):
-    page = written(folder, tmp_path)
+def test_the_page_can_be_read_without_eyes_and_without_scripts(tmp_path):
+    page = written(page_of_charts(), tmp_path)
     tags = page.tags()
     assert tags.count("h1") == 1
     assert [tag for tag in tags if re.fullmatch("h[1-6]", tag)][:3] == ["h1", "h2", "h2"]
     plots = [given for _, given in page.elements if given.get("class") == "plot"]
     ids = {given["id"] for _, given in page.elements if given.get("id")}
-    assert len(plots) == 8
+    assert len(plots) == 4
     assert all(given["role"] == "img" and given["aria-labelledby"] in ids for given in plots)
     chosen = [given["for"] for tag, given in page.elements if tag == "label"]
     assert chosen == [given["id"] for tag, given in page.elements if tag == "select"]
     assert len(ids) == sum("id" in given for _, given in page.elements)  # none is there twice
     assert "noscript" in tags
     assert f"{LABELS[0]} (" in page.text  # what a curve comes to is told in words
-
-
-def test_a_full_reproduction_stays_below_6_mb(tmp_path):
-    names = tuple("abcdefghijkl")
-    folder = write_reproduction(
-        tmp_path / "out", experiments=names, n_figures=0, n_points=100, seeds=range(20), n_sentences=28, n_cases=6
-    )
-    rng = np.random.default_rng(0)
-    for i in range(72):  # as many curves as two readings have in nine settings, and as many pictures
-        write_curves(folder / f"figures/{names[i % 12]}/curves-{i}.csv", f"Goal {i}", 100, rng)
-    for i in range(26):
-        (folder / f"figures/{names[i % 12]}/{i}.png").write_bytes(PNG + bytes(15_000))
-    out = write_report(folder, tmp_path / "report.html")
-    assert 4e6 < out.stat().st_size < 6e6
 
 
 # A repository
@@ -723,43 +499,43 @@ def test_of_many_runs_the_newest_are_shown(stocked, monkeypatch):
 # Writing, and the command
 
 
-def test_a_report_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
+def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     out = tmp_path / "new" / "report.html"
-    first = write_report(folder, out).read_bytes()
-    assert write_report(folder, out).read_bytes() == first
+    first = write_page(page_of_charts(), out).read_bytes()
+    assert write_page(page_of_charts(), out).read_bytes() == first
 
     def broken(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(InvalidInputError, match=r"report.html cannot be written: No space left on device"):
-        write_report(folder, out)
+        write_page(page_of_charts(), out)
     assert out.read_bytes() == first
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 
 
-def test_the_command_says_where_the_page_is(folder, tmp_path):
+def test_the_command_says_where_the_page_is(stocked, tmp_path):
     out = tmp_path / "page.html"
-    result = run(folder, "--out", out)
+    result = run(stocked, "--out", out)
     assert (result.exit_code, result.stderr) == (0, "")
     assert re.fullmatch(rf"report: {re.escape(str(out))} \([\d,]+ kB\)\n", result.stdout)
-    result = run(folder, "--out", out, "--quiet")
+    result = run(stocked, "--out", out, "--quiet")
     assert (result.exit_code, result.output) == (0, "")
 
 
 @pytest.mark.parametrize(
     ("place", "out", "sentence"),
     [
-        ("empty", "page.html", "empty', a folder without sentences.json, must be what `pastmaster reproduce` wrote"),
-        ("nowhere.db", "page.html", "nowhere.db', which does not exist, must be a reproduction folder or a repository"),
+        ("empty", "page.html", "empty', a folder, must be a repository"),
+        ("nowhere.db", "page.html", "nowhere.db', which does not exist, must be a repository"),
         ("notes.txt", "page.html", "is not a repository"),
-        ("out", "out", "out is a folder, must be a file"),
-        ("out", "tasks.db", "tasks.db is no page, must end in .html"),
-        ("out", "notes.txt/page.html", "cannot be written"),
+        ("tasks.db", "empty", "empty is a folder, must be a file"),
+        ("tasks.db", "tasks.db", "tasks.db is no page, must end in .html"),
+        ("tasks.db", "notes.txt/page.html", "cannot be written"),
         ("mysql://host/name", "page.html", "must begin with postgresql://"),
     ],
 )
-def test_an_error_is_one_line(folder, tmp_path, place, out, sentence):
+def test_an_error_is_one_line(stocked, tmp_path, place, out, sentence):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("these are notes\n" * 100)
     result = run(place if "://" in place else tmp_path / place, "--out", tmp_path / out)
@@ -771,7 +547,7 @@ def test_an_error_is_one_line(folder, tmp_path, place, out, sentence):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_without_plotly_it_says_what_to_install(folder, tmp_path, monkeypatch):
+def test_without_plotly_it_says_what_to_install(stocked, tmp_path, monkeypatch):
     ordinary = builtins.__import__
 
     def refuse(name, *arguments, **options):
@@ -780,7 +556,7 @@ def test_without_plotly_it_says_what_to_install(folder, tmp_path, monkeypatch):
         return ordinary(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    result = run(folder, "--out", tmp_path / "page.html")
+    result = run(stocked, "--out", tmp_path / "page.html")
     assert result.exit_code == 1
     assert result.stderr == "Error: a report needs plotly, which is not installed: pip install plotly\n"
 

@@ -1,4 +1,4 @@
-"""``pastmaster report``: a reproduction or a repository as one HTML page."""
+"""``pastmaster report``: a repository as one HTML page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pastmaster.cli import options, printing
 def report(place: str, out: Path, quiet: bool) -> None:
     """Write one HTML page that needs nothing but a browser, and no network.
 
-    PLACE is a folder that `pastmaster reproduce` wrote, or a repository: the path of a file, or a URL.
+    PLACE is a repository: the path of a file, or a URL.
 
     \b
     pastmaster report tasks.db --out tasks.html

@@ -35,7 +35,7 @@ from pastmaster.repository.pins import KEEP, PINS, pinned_columns
 from pastmaster.repository.streams import Sources
 from pastmaster.reuse import transfer
 from pastmaster.reuse.selector import Selector
-from pastmaster.reuse.trial import NAMED
+from pastmaster.reuse.trial import SELECTORS
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.values import Bounds, return_bounds, task_bounds
@@ -301,5 +301,5 @@ def takes_experience(selector: Any) -> bool:
     if selector is None:
         return True
     made = selector.func if isinstance(selector, partial) else selector
-    made = NAMED.get(made) if isinstance(made, str) else made
+    made = SELECTORS.get(made) if isinstance(made, str) else made
     return isinstance(made, type) and issubclass(made, Selector) and made.informed

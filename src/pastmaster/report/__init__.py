@@ -1,6 +1,6 @@
-"""Reports: a reproduction or a repository as one HTML page that needs nothing but a browser.
+"""Reports: one HTML page that needs nothing but a browser.
 
-``reproduction`` and ``repository`` make a ``page`` of what they read; ``render`` turns it into HTML.
+``repository`` makes a ``page`` of what a repository holds; ``render`` turns any page into HTML.
 """
 
 from __future__ import annotations
@@ -12,24 +12,45 @@ from pathlib import Path
 
 from pastmaster.checks import called_as
 from pastmaster.errors import InvalidInputError
-from pastmaster.experiments.folder import JUDGED
 from pastmaster.files import write_whole
-from pastmaster.report.page import Page
+from pastmaster.report.charts import Chart, Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
+from pastmaster.report.page import Gallery, Markup, Page, Part, Picture, Prose, Section, Table
+from pastmaster.report.payload import thinned
 from pastmaster.report.render import plotly_script, render
 from pastmaster.report.repository import repository_page
-from pastmaster.report.reproduction import reproduction_page
 from pastmaster.repository import Repository
 
-__all__ = ["read_page", "write_report"]
+__all__ = [
+    "Chart",
+    "Curves",
+    "Distances",
+    "Gallery",
+    "Indices",
+    "Line",
+    "Markup",
+    "Page",
+    "Part",
+    "Picture",
+    "Prose",
+    "Section",
+    "Shares",
+    "Table",
+    "TaskMap",
+    "Tasks",
+    "read_page",
+    "thinned",
+    "write_page",
+    "write_report",
+]
 
 
 def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") -> Path:
-    """Write a report as one HTML page, which needs no network.
+    """Write a report of a repository as one HTML page, which needs no network.
 
     Parameters
     ----------
     place : path or URL
-        A folder that ``reproduce`` wrote, or a repository.
+        A repository.
     out : path
         The page, a file that ends in .html. It is written whole or not at all.
 
@@ -41,9 +62,9 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
     Raises
     ------
     InvalidInputError
-        If ``place`` is neither, ``out`` cannot be written, or plotly is not installed.
+        If ``place`` is no repository, ``out`` cannot be written, or plotly is not installed.
     DamagedError
-        If a file in ``place`` is damaged; the message names it.
+        If the repository is damaged.
 
     Examples
     --------
@@ -56,26 +77,63 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
     'tasks.html'
     >>> folder.cleanup()
     """
+    _check_out("write_report", Path(out))  # before any work
+    with called_as("write_report"):
+        return write_page(read_page(place), out)
+
+
+def write_page(page: Page, out: str | Path) -> Path:
+    """Write a page of one's own as one HTML file, which needs no network.
+
+    Parameters
+    ----------
+    page : Page
+        What it says.
+    out : path
+        A file that ends in .html. It is written whole or not at all.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``out`` cannot be written, or plotly is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pastmaster.report import Page, Prose, Section, write_page
+    >>> page = Page("Winter", "How it went.", [("Runs", "3")], [Section("Ice", [Prose("It was slippery.")])])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> write_page(page, f"{folder.name}/winter.html").name
+    'winter.html'
+    >>> folder.cleanup()
+    """
     path = Path(out)
-    if path.is_dir():
-        raise InvalidInputError(f"write_report: {path} is a folder, must be a file")
-    if path.suffix not in (".html", ".htm"):
-        raise InvalidInputError(f"write_report: {path} is no page, must end in .html")
-    plotly_script()  # before any work
-    with called_as("write_report"):
-        page = read_page(place)
-    with called_as("write_report"):
+    _check_out("write_page", path)
+    with called_as("write_page"):
         write_whole(path, render(page).encode("utf-8", "replace"))
     return path
 
 
+def _check_out(caller: str, path: Path) -> None:
+    if path.is_dir():
+        raise InvalidInputError(f"{caller}: {path} is a folder, must be a file")
+    if path.suffix not in (".html", ".htm"):
+        raise InvalidInputError(f"{caller}: {path} is no page, must end in .html")
+    plotly_script()
+
+
 def read_page(place: str | Path) -> Page:
-    """What a report of this place says, as data.
+    """What a report of this repository says, as data.
 
     Parameters
     ----------
     place : path or URL
-        A folder that ``reproduce`` wrote, or a repository.
+        A repository.
 
     Returns
     -------
@@ -85,9 +143,9 @@ def read_page(place: str | Path) -> Page:
     Raises
     ------
     InvalidInputError
-        If ``place`` is neither.
+        If ``place`` is no repository.
     DamagedError
-        If a file in ``place`` is damaged; the message names it.
+        If the repository is damaged.
 
     Examples
     --------
@@ -95,26 +153,13 @@ def read_page(place: str | Path) -> Page:
     >>> read_page("nowhere.db")
     Traceback (most recent call last):
     ...
-    pastmaster.errors.InvalidInputError: read_page: place is 'nowhere.db', which does not exist, must be a \
-reproduction folder or a repository
+    pastmaster.errors.InvalidInputError: read_page: place is 'nowhere.db', which does not exist, must be a repository
     """
-    folder = Path(place)
-    if "://" not in str(place) and folder.is_dir():
-        if not (folder / JUDGED).is_file():
-            raise InvalidInputError(
-                f"read_page: place is {str(folder)!r}, a folder without {JUDGED}, must be what `pastmaster reproduce` "
-                "wrote, or a repository"
-            )
-        return _dated(reproduction_page(folder))
-    if "://" not in str(place) and not folder.exists():
-        raise InvalidInputError(
-            f"read_page: place is {str(place)!r}, which does not exist, must be a reproduction folder or a repository"
-        )
+    if "://" not in str(place) and Path(place).is_dir():
+        raise InvalidInputError(f"read_page: place is {str(place)!r}, a folder, must be a repository")
+    if "://" not in str(place) and not Path(place).exists():
+        raise InvalidInputError(f"read_page: place is {str(place)!r}, which does not exist, must be a repository")
     with Repository(place, create=False) as opened:
-        return _dated(repository_page(opened))
-
-
-def _dated(page: Page) -> Page:
-    """The page with the date and the version that made it."""
+        page = repository_page(opened)
     now = datetime.now(UTC)
     return replace(page, made=f"{now.day} {now:%B %Y, %H:%M} UTC, pastmaster {version('pastmaster')}")

@@ -1,12 +1,12 @@
-"""What a report says, apart from how it looks: a page of sections, made of texts, tables, sentences and charts."""
+"""What a report says, apart from how it looks: a page of sections, made of texts, tables, pictures and charts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from pastmaster.experiments import Reproduction
-from pastmaster.experiments.charts import Chart
+from pastmaster.report.charts import Chart
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,14 @@ class Trend:
     reference: Sequence[float]
 
 
-Part = Prose | Table | Reproduction | Gallery | Picture
-"""Of a ``Reproduction`` its sentences are shown."""
+class Markup(Protocol):
+    """A part of somebody else's that writes its own HTML."""
+
+    def html(self, text: Callable[[str], str]) -> Iterable[str]:
+        """Lines of HTML, in which every text from outside went through ``text``, which escapes it."""
+
+
+Part = Prose | Table | Gallery | Picture | Markup
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ class Section:
 class Page:
     """A report: a title, a sentence that gives the answer, facts in pairs of name and value, notes, and sections.
 
-    ``overview`` are the figures of the first screen. ``made`` says when the page was made, and by which version.
+    ``overview`` are the figures of the first screen. ``made`` says when the page was made, and by which version,
+    ``maker`` by which command. ``style`` is CSS for parts that write their own HTML.
     """
 
     title: str
@@ -104,3 +111,5 @@ class Page:
     notes: Sequence[Prose] = ()
     made: str = ""
     overview: Sequence[Bars | Trend] = ()
+    maker: str = "pastmaster report"
+    style: str = ""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import FloatArray
-from pastmaster.experiments.charts import Chart, Curves, Distances, Indices, Shares, TaskMap
+from pastmaster.report.charts import Chart, Curves, Distances, Indices, Shares, TaskMap
 from pastmaster.tables import counted, told_apart
 
 MOST_POINTS = 400  # of a line: more cannot be told apart on a screen

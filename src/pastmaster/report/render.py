@@ -17,12 +17,10 @@ from itertools import count
 from typing import Any
 
 from pastmaster.errors import InvalidInputError
-from pastmaster.experiments import Reproduction
 from pastmaster.figures import COLOURS, DASHES
 from pastmaster.report.drawn import bars_html, trend_html
 from pastmaster.report.page import Bars, Gallery, Page, Picture, Prose, Table
 from pastmaster.report.payload import payload
-from pastmaster.report.sentences import sentences_html
 from pastmaster.texts import printable
 
 NO_SCRIPT = "The figures need JavaScript, all of which is in this file. The texts and tables are complete without it."
@@ -49,12 +47,12 @@ def render(page: Page) -> str:
             '<meta name="color-scheme" content="light dark">',
             '<meta name="generator" content="pastmaster">',
             f"<title>{_text(page.title)}</title>",
-            f"<style>\n{_asset('page.css')}</style>",
+            f"<style>\n{_asset('page.css')}{page.style}</style>",
             "</head>",
             "<body>",
             *_header(page, has_charts),
             *_main(page),
-            "<footer><p>Made by <code>pastmaster report</code>.</p></footer>",
+            f"<footer><p>Made by <code>{_text(page.maker)}</code>.</p></footer>",
             _data("look", {"colours": COLOURS, "dashes": [_dash(dash) for dash in DASHES]}),
             *([f"<script>{plotly}</script>"] if has_charts else []),
             f"<script>{script}</script>",
@@ -100,12 +98,14 @@ def _main(page: Page) -> Iterator[str]:
         for part in section.parts:
             if isinstance(part, Gallery):
                 yield from _gallery(next(numbers), part)
-            elif isinstance(part, Reproduction):
-                yield from sentences_html(part, _text)
             elif isinstance(part, Picture):
                 yield _picture(part)
+            elif isinstance(part, Prose):
+                yield _prose(part)
+            elif isinstance(part, Table):
+                yield _table(part)
             else:
-                yield _prose(part) if isinstance(part, Prose) else _table(part)
+                yield from part.html(_text)
         yield "</section>"
     yield "</main>"
 

@@ -11,7 +11,7 @@ from pastmaster.clustering import Clustering
 from pastmaster.clustering.partition import KEPT
 from pastmaster.clustering.picture import task_points
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.experiments.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
+from pastmaster.report.charts import Curves, Distances, Indices, Line, Shares, TaskMap, Tasks
 from pastmaster.report.overview import Losses, losses_panel, returns_fact, stream_panel
 from pastmaster.report.page import Bars, Gallery, Page, Part, Prose, Section, Table, Trend
 from pastmaster.repository import Repository

@@ -13,18 +13,32 @@ from pastmaster.reuse.ppr import ProbabilisticPolicyReuse
 from pastmaster.reuse.protocols import Learner, LearnerSettings, SelectorProtocol
 from pastmaster.reuse.q_learning import QLearner, QLearning, decay
 from pastmaster.reuse.regret_balancing import RegretBalancing
-from pastmaster.reuse.rivals import UCB1
-from pastmaster.reuse.rivals_advice import PolicyAdvice
-from pastmaster.reuse.rivals_informed import BayesianPolicyReuse
-from pastmaster.reuse.rivals_latent import LatentThompson, LatentUCB
 from pastmaster.reuse.run import TransferRun, plot_curves
 from pastmaster.reuse.sb3_learner import SB3Learning
-from pastmaster.reuse.trial import RIVALS, SELECTORS
+from pastmaster.reuse.trial import SELECTORS
 from pastmaster.reuse.tsallis_inf import TsallisINF
 
 __all__ = [
-    "RECOMMENDED", "RIVALS", "SELECTORS", "UCB1", "Advice", "BayesianPolicyReuse", "Episode", "Exp3Transfer",
-    "Experience", "FixedPolicy", "Informed", "LatentThompson", "LatentUCB", "Learner", "LearnerSettings",
-    "PolicyAdvice", "ProbabilisticPolicyReuse", "QLearner", "QLearning", "RegretBalancing", "RegretGuarantee",
-    "SB3Learning", "SelectorProtocol", "TransferRun", "TsallisINF", "decay", "plot_curves", "transfer",
-]  # fmt: skip
+    "RECOMMENDED",
+    "SELECTORS",
+    "Advice",
+    "Episode",
+    "Exp3Transfer",
+    "Experience",
+    "FixedPolicy",
+    "Informed",
+    "Learner",
+    "LearnerSettings",
+    "ProbabilisticPolicyReuse",
+    "QLearner",
+    "QLearning",
+    "RegretBalancing",
+    "RegretGuarantee",
+    "SB3Learning",
+    "SelectorProtocol",
+    "TransferRun",
+    "TsallisINF",
+    "decay",
+    "plot_curves",
+    "transfer",
+]

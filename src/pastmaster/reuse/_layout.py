@@ -71,7 +71,7 @@ SURE = 25  # what the best source is surely worth: the largest lower confidence 
 N_BALANCING = 26
 
 # places in ``settings``, which are made anew by every constructor
-RULE = 0  # one of EXP3 .. POLICY_REUSE, or PLAIN
+RULE = 0  # one of EXP3 .. POLICY_REUSE
 LOWER = 1  # the bounds on a return
 UPPER = 2
 LEAST = 3  # the bounds with room for rounding
@@ -95,5 +95,4 @@ DEVIATION_OF_NOISE = 20  # the variance, among tasks that are alike, of the loga
 N_SETTINGS = 21
 
 EXP3, TSALLIS, BALANCING, POLICY_REUSE = 0, 1, 2, 3  # RULE
-PLAIN = -1  # RULE of a selector in plain Python: the kernels count its episodes and payoffs, and weigh nothing
 NEVER, PAPER, ANYTIME = 0, 1, 2  # ELIMINATION

@@ -20,10 +20,6 @@ from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, SelectorProtocol, adapted
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.regret_balancing import RegretBalancing
-from pastmaster.reuse.rivals import UCB1, PlainSelector
-from pastmaster.reuse.rivals_advice import PolicyAdvice
-from pastmaster.reuse.rivals_informed import BayesianPolicyReuse
-from pastmaster.reuse.rivals_latent import LatentThompson, LatentUCB
 from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.snapshots import Snapshots
@@ -37,11 +33,6 @@ SELECTORS: dict[str, type[Selector]] = {
     selector.name: selector
     for selector in (Informed, RegretBalancing, Exp3Transfer, TsallisINF, ProbabilisticPolicyReuse)
 }
-RIVALS: dict[str, type[Selector]] = {
-    rival.name: rival for rival in (BayesianPolicyReuse, LatentUCB, LatentThompson, PolicyAdvice, UCB1)
-}
-"""Selectors of others, as published, to compare with. They have no learner."""
-NAMED = SELECTORS | RIVALS
 CALL = "selector(n_sources, episodes, bounds=..., rng=...)"
 DECLARED, OF_TASK, RUNNING = "declared", "task", "running"  # where bounds on returns come from
 
@@ -69,22 +60,22 @@ class Plan:
     @property
     def factory(self) -> Callable[..., Any]:
         """What makes a selector: the class of a name, or what was given."""
-        return NAMED[self.selector] if isinstance(self.selector, str) else self.selector
+        return SELECTORS[self.selector] if isinstance(self.selector, str) else self.selector
 
     def __post_init__(self) -> None:
         """Refuse what cannot make a selector."""
         if isinstance(self.selector, str):
-            if self.selector not in NAMED:
+            if self.selector not in SELECTORS:
                 raise InvalidInputError(
-                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(NAMED)}, "
+                    f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(SELECTORS)}, "
                     "or a function that makes one"
                 )
-            if self.bounds is None and NAMED[self.selector].bounded:
+            if self.bounds is None and SELECTORS[self.selector].bounded:
                 raise InvalidInputError(
                     f"transfer: bounds is None, must be (lower, upper) for {shown(self.selector)}: "
                     "return_bounds(tasks) of the family"
                 )
-            if NAMED[self.selector].informed != (self.experience is not None):
+            if SELECTORS[self.selector].informed != (self.experience is not None):
                 wanted = "must be given for" if self.experience is None else "is of no use to"
                 raise InvalidInputError(
                     f"transfer: experience {wanted} the selector {shown(self.selector)}"
@@ -124,7 +115,7 @@ class Plan:
                 raise InvalidInputError(
                     "transfer: share is True, must be False for policy reuse: its episodes are mixed"
                 )
-        if self.problem.share and isinstance(made, RegretBalancing | PlainSelector):
+        if self.problem.share and isinstance(made, RegretBalancing):
             raise InvalidInputError(
                 f"transfer: share is True, must be False for {made.name!r}, which draws no arms at random: "
                 "'tsallis-inf' and 'exp3-transfer' share episodes"
