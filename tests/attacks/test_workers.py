@@ -106,10 +106,9 @@ def killed_in_the_middle(executor: Executor | None, folder: Path, seed: int) -> 
 @pytest.mark.repeated
 def test_a_killed_worker_of_dask_changes_no_bit(tmp_path, attempts):
     tally = attempts("kill -9 of a worker of dask", "the same bits")
-    with dask_cluster() as executor:
-        for k in range(repetitions(30, 1)):
-            with tally.attempt(f"seed {SEED + k}"):
-                killed_in_the_middle(executor, tmp_path / str(k), SEED + k)
+    for k in range(repetitions(30, 1)):
+        with tally.attempt(f"seed {SEED + k}"), dask_cluster() as executor:
+            killed_in_the_middle(executor, tmp_path / str(k), SEED + k)
 
 
 @pytest.mark.repeated

@@ -200,19 +200,20 @@ class _Chunks:
         waiting = [index for index in left if index not in self.futures][::-1]
         unlimited = self.save is None and workers.in_this_process
         most = len(left) if unlimited else workers.most
-        while waiting or self.futures:
-            while waiting and len(self.futures) < most:
+        numbers = {future: index for index, future in self.futures.items()}
+        while waiting or numbers:
+            while waiting and len(numbers) < most:
                 index = waiting.pop()
-                self._submit(workers, index, left[index])
-            numbers = {future: index for index, future in self.futures.items()}
+                numbers[self._submit(workers, index, left[index])] = index
             for future in wait(numbers, return_when=FIRST_COMPLETED).done:
-                yield numbers[future], self._results(workers, future)
+                yield numbers.pop(future), self._results(workers, future)
 
-    def _submit(self, workers: Workers, index: int, items: Sequence[Any]) -> None:
+    def _submit(self, workers: Workers, index: int, items: Sequence[Any]) -> Future[Any]:
         """Hand a chunk over. Ctrl-C waits for that, so that no job and no process is forgotten."""
         try:
             with called_as(self.caller), Shield():
                 self.futures[index] = workers.submit(items)
+            return self.futures[index]
         except PastmasterError:
             raise
         except Exception as error:

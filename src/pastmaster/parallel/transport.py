@@ -71,6 +71,9 @@ class Chunk:
     def __call__(self) -> bytes:
         return work(self.function, self.items)
 
+    def __repr__(self) -> str:
+        return "pastmaster.chunk"
+
     def __dask_tokenize__(self) -> str:
         """A name for the task, which dask would make from all the bytes, slowly."""
         return uuid4().hex
