@@ -36,6 +36,7 @@ CORPUS = (
     "UPDATE arrays SET owner = 'nobody' WHERE owner = 'runs'",
     "UPDATE sequences SET name = 'tasls' WHERE name = 'tasks'",
     "UPDATE sequences SET last = -5",
+    "UPDATE sequences SET last = 16 WHERE name = 'admissions'",
     "UPDATE sequences SET last = 9223372036854775807 WHERE name = 'policies'",
     "UPDATE tasks SET own_policy = 99, policy_of_record = 98 WHERE id = 3",
     "UPDATE tasks SET id = 77 WHERE id = 4",

@@ -249,10 +249,15 @@ class Examiner:
                 self.damage.append(Damage(f"sequences {table}", f"is {shown(given)}, must be {highest} or more"))
 
     def admissions(self) -> None:
-        """The last rule is there: none is ever removed."""
-        last = self.counted.get("admissions", 0)
-        if last and last not in self.named["admissions"]:
+        """The last rule is there: none is ever removed. Where nothing else tells of a rule, the counter is wrong."""
+        last, there = self.counted.get("admissions", 0), self.named["admissions"]
+        if not last or last in there:
+            return
+        if there or any("forgotten" in row["settings"] for row in self.rows["tasks"].values()):
             self.damage.append(Damage(f"admissions {last}", "is missing"))
+        else:
+            del self.counted["admissions"]
+            self.damage.append(Damage("sequences admissions", f"is {last}, must be 0"))
 
     def values(self) -> None:
         """Every policy has a value in every task, and a task's value is its policy of record's.
