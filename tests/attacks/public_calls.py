@@ -51,7 +51,7 @@ EXEMPT = {
         "Assignment Bounds Clustering ContinualRun CrossValueEstimate LowerBound RegretGuarantee Sensitivity Solution "
         "KeepCurve TransferRun clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability "
         "clustering.mhav.Minimum continual.Reclustered continual.TaskDone "
-        "estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
+        "estimation.EpisodeRange estimation.Estimate repository.Checked repository.ClusteringRecord repository.Damage "
         "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
         "policies.NetworkStack reuse.Advice reuse.Advice.why reuse.QLearner Episode"
     ),
