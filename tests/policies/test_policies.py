@@ -129,11 +129,6 @@ def test_a_state_outside_the_table_is_refused(states):
         TablePolicy([0, 1, 1]).act(states)
 
 
-def test_a_random_table_asks_for_its_uniform_numbers():
-    with pytest.raises(InvalidInputError, match="uniforms have shape"):
-        TablePolicy([[0.5, 0.5]]).act(np.array([0]))
-
-
 # functions and conversion
 
 
@@ -341,11 +336,6 @@ def test_a_file_is_told_to_be_loaded(path):
         as_policy(path, "here")
     with pytest.raises(InvalidInputError, match=sentence):
         as_table(path, 3, 2, "here")
-
-
-def test_whether_a_function_is_batched_is_true_or_false():
-    with pytest.raises(InvalidInputError, match=r"^FunctionPolicy: batched is 'no', must be True or False"):
-        FunctionPolicy(len, "no")
 
 
 def test_a_number_in_a_list_of_policies_is_told_to_be_a_policy_in_a_list():

@@ -145,12 +145,6 @@ def test_a_bad_call_for_an_environment_is_refused_before_it_is_touched(changes, 
         asked(Untouched(), gamma=0.9)
 
 
-def test_a_selector_of_ones_own_making_is_refused_where_each_trial_needs_its_own():
-    made = Exp3Transfer(0, 5, bounds=(0, 1), rng=np.random.default_rng(0))
-    with pytest.raises(InvalidInputError, match=r"selector is Exp3Transfer\(.*\), must be a name or be called as"):
-        asked(selector=made)
-
-
 @pytest.mark.parametrize("task", [3, None, "corridor", [[0]], lambda: 3])
 def test_what_is_no_task_is_refused(task):
     fine = {"episodes": 5, "bounds": (0, 1), "gamma": 0.9, "rng": np.random.default_rng(0)}

@@ -11,7 +11,6 @@ from pastmaster import (
     Episode,
     Exp3Transfer,
     Informed,
-    InvalidInputError,
     ProbabilisticPolicyReuse,
     RegretBalancing,
     TsallisINF,
@@ -276,9 +275,3 @@ def test_what_is_broken_is_named(factory):
         check_selector(factory)
     assert isinstance(caught.value, PastmasterError)
     assert isinstance(caught.value, AssertionError)
-
-
-@pytest.mark.parametrize("wrong", [{"n_sources": -1}, {"episodes": 1}, {"seed": "x"}])
-def test_arguments_of_the_check_are_checked(wrong):
-    with pytest.raises(InvalidInputError, match=f"check_selector: {next(iter(wrong))} is"):
-        check_selector(Exp3Transfer, **wrong)

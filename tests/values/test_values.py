@@ -359,18 +359,6 @@ def test_empty_tasks_and_policies_are_refused():
         cross_values([SMALL], [])
 
 
-@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "2", None, True])
-def test_a_wrong_number_of_workers_is_refused(n_jobs):
-    for policies in (None, [[0, 0, 0]]):
-        with pytest.raises(InvalidInputError, match=r"n_jobs is .*, must be a positive number of workers, or -1"):
-            cross_values([SMALL], policies, n_jobs=n_jobs)
-
-
-def test_only_tasks_can_be_evaluated():
-    with pytest.raises(InvalidInputError, match=r"evaluate: .* is a str, must be a TabularMDP"):
-        evaluate("FrozenLake-v1", [0])
-
-
 class Right:
     """A policy of its own kind."""
 
