@@ -16,7 +16,6 @@ from pastmaster import (
     TsallisINF,
 )
 from pastmaster.errors import ContractError, PastmasterError
-from pastmaster.reuse import _layout as layout
 from pastmaster.testing import check_selector
 
 
@@ -183,12 +182,15 @@ class Unseeded(Exp3Transfer):
 
 
 class Unpending(Exp3Transfer):
-    """Loses the open episodes on the way to JSON."""
+    """Loses the open episodes on the way from JSON."""
 
-    def to_dict(self):
-        state = super().to_dict()
-        state["arms"][layout.OPEN] = [0.0] * len(self.counts)
-        return state | {"open": []}
+    @classmethod
+    def from_dict(cls, state):
+        made = super().from_dict(state)
+        for number in range(made.episodes):
+            if made.arm_of(number) is not None:
+                made.cancel(Episode(made.arm_of(number), number))
+        return made
 
 
 class OneNumber(Exp3Transfer):
