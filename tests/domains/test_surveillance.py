@@ -264,24 +264,6 @@ def test_the_text_picture_shows_agent_targets_and_stand_ins():
 # Refusals
 
 
-@pytest.mark.parametrize(
-    ("sequence", "complex", "message"),
-    [
-        ([], False, r"sequence has 0 v-locations, must have 1 to 4"),
-        ([0, 1, 2, 3, 4], False, r"sequence has 5 v-locations"),
-        ([5, 64], False, r"sequence\[1\] is 64, must be a whole number, in 0\.\.63"),
-        ([5, 80], True, r"sequence\[1\] is 80, must be a whole number, in 0\.\.79"),
-        ([-1], False, r"sequence\[0\] is -1"),
-        ([1.0], False, r"sequence\[0\] is 1\.0"),
-        (["a"], False, r"sequence\[0\] is 'a'"),
-        (5, False, r"sequence is 5"),
-    ],
-)
-def test_a_wrong_sequence_is_refused(sequence, complex, message):
-    with pytest.raises(InvalidInputError, match=r"surveillance\.task: " + message):
-        surveillance.task(sequence, complex)
-
-
 def test_numpy_integers_are_locations():
     assert surveillance.task(np.array([5, 40])).params["sequence"] == [5, 40]
     assert surveillance.task([79], complex=True).n_states == 2304

@@ -39,6 +39,13 @@ CALLS = {
         s.task,
         lambda: {"sequence": [3, 4]},
         [
+            ({"sequence": []}, "sequence has 0 v-locations, must have 1 to 4"),
+            ({"sequence": [0, 1, 2, 3, 4]}, "sequence has 5 v-locations, must have 1 to 4"),
+            ({"sequence": [5, 64]}, "sequence[1] is 64, must be a whole number, in 0..63"),
+            ({"sequence": [5, 80], "complex": True}, "sequence[1] is 80, must be a whole number, in"),
+            ({"sequence": [-1]}, "sequence[0] is -1, must be a whole number, in 0..63"),
+            ({"sequence": [1.0]}, "sequence[0] is 1.0, must be a whole number, in 0..63"),
+            ({"sequence": ["a"]}, "sequence[0] is 'a', must be a whole number, in 0..63"),
             ({"sequence": "x"}, "sequence is 'x', must be 1 to 4 v-locations"),
             ({"sequence": [[1.0, 2.0], [3.0]]}, "sequence[0] is [1.0, 2.0], must be a whole number, in 0..63"),
             ({"complex": "x"}, "complex is 'x', must be True or False"),

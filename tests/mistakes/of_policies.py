@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from right import NETWORK, TASK, Call
 
@@ -27,6 +29,13 @@ CALLS = {
         TABLE.act,
         lambda: {"observations": [0, 2], "uniforms": [0.5, 0.1]},
         [
+            ({"observations": [3]}, "observations reach 3 .. 3, must be in 0..2"),
+            ({"observations": [-1]}, "observations reach -1 .. -1, must be in 0..2"),
+            ({"observations": [0.0]}, "observations have shape (1,) and dtype float64, must be [n] integers"),
+            (
+                {"observations": np.zeros((2, 1), int)},
+                "observations have shape (2, 1) and dtype int64, must be [n] integers",
+            ),
             ({"uniforms": None}, "uniforms have shape"),
             ({"observations": "x"}, "observations have shape () and dtype <U1, must be [n] integers"),
             ({"observations": [[1.0, 2.0], [3.0]]}, "observations is ragged, must have rows of one length"),
@@ -53,6 +62,15 @@ CALLS = {
         policies.NetworkPolicy,
         lambda: LAYERS,
         [
+            ({"layers": []}, "layers is empty, must have at least one"),
+            ({"layers": [(np.zeros((8, 3)), np.zeros(8))] * 2}, "layers[1] takes 3 numbers, must take 8"),
+            ({"layers": [(np.zeros((2, 3)), np.zeros(3))]}, "layers[0] has shapes (2, 3) and (3,), must be [out, in]"),
+            ({"layers": [(np.zeros((2, 3)),)]}, "layers[0] must be weights [out, in] and biases [out]"),
+            ({"layers": [5]}, "layers[0] is 5, must be weights [out, in] and biases [out]"),
+            ({"head": "argmaxes", "nvec": [3]}, "nvec is [3], must sum to the 2 outputs"),
+            ({"low": [0, 0]}, "low and high are given, must be None for head 'argmax'"),
+            ({"head": "tanh", "low": [-math.inf, 0], "high": [1, 1]}, "low and high must be finite for"),
+            ({"one_hot": True, "normalise": {"mean": [0, 0], "var": [1, 1]}}, "one_hot is True, must be False with"),
             ({"layers": "x"}, "layers is 'x', must be a list"),
             ({"layers": [[1.0, 2.0], [3.0]]}, "layers[0] has shapes (1,) and (1,), must be [out, in] and"),
             ({"activation": "x"}, "activation is 'x', must be one of 'tanh', 'relu', 'leaky_relu', 'elu',"),

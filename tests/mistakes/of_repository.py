@@ -277,6 +277,8 @@ CALLS = {
         agent,
         dict,
         [
+            ({"stream": None}, "stream is None, must be a task or a list of tasks"),
+            ({"stream": "tasks"}, "stream is 'tasks', must be a task or a list of tasks"),
             ({"stream": "x"}, "stream is 'x', must be a task or a list of tasks"),
             (
                 {"stream": {"zebra": 1}},

@@ -24,6 +24,9 @@ CALLS = {
         pm.TabularMDP,
         lambda: TABLE,
         [
+            ({"reward": [[1e308, 0.0], [0.0, 0.0]]}, "reward holds 1e+308, must be below 1e300 (1 -"),
+            ({"horizon": 10**30}, "horizon is 1000000000000000000000000000000, must be a positive number"),
+            ({"params": 3}, "params is 3, must be a mapping or None"),
             ({"next_state": "x"}, "next_state has dtype <U1, must hold integers"),
             ({"next_state": -1}, "next_state has shape (), must be [S, A] or [S, A, K] with no empty axis"),
             ({"reward": "x"}, "reward has dtype <U1, must hold numbers"),
@@ -50,6 +53,10 @@ CALLS = {
         pm.TabularMDP.from_gymnasium,
         lambda: {"env": TASK.to_gymnasium(), "gamma": 0.5},
         [
+            ({"env": "Nope-v1"}, "env is 'Nope-v1', must be an environment that can be made: Environment"),
+            ({"gamma": 1, "horizon": None}, "gamma is 1, must be in [0, 1), or 1 with a horizon"),
+            ({"horizon": 1.5}, "horizon is 1.5, must be a positive number of steps or None, below 2^31"),
+            ({"env": 3}, "env is 3, must be an environment or its Gymnasium id"),
             (
                 {"env": "x"},
                 "env is 'x', must be an environment that can be made: Environment `x` doesn't exist. (if a module",
@@ -64,6 +71,7 @@ CALLS = {
         TASK.to_gymnasium,
         dict,
         [
+            ({"render_mode": "human"}, "render_mode is 'human', must be None, 'ansi' or 'rgb_array'"),
             ({"render_mode": "x"}, "render_mode is 'x', must be None, 'ansi' or 'rgb_array'"),
         ],
     ),
@@ -94,6 +102,9 @@ CALLS = {
         pm.GymTask,
         lambda: {"env_id": "FrozenLake-v1"},
         [
+            ({"kwargs": ["desc"]}, "kwargs is ['desc'], must be a dict of arguments"),
+            ({"wrappers": 3}, "wrappers is 3, must be a list of mappings"),
+            ({"wrappers": ["TimeLimit"]}, "wrappers[0] is 'TimeLimit', must be a mapping with name,"),
             ({"env_id": gym.make("CartPole-v1")}, "env_id is <...CartPole...: pass lambda: gymnasium.make("),
             ({"env_id": 3}, "env_id is 3, must be the id of a registered environment, or a function that"),
             ({"gamma": "x"}, "gamma is 'x', must be a number, in 0 .. 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import right
 from right import CHANCE, POLICY, TASK, Call, U, each
 
@@ -11,6 +12,8 @@ import pastmaster as pm
 from pastmaster import estimation
 from pastmaster.policies import TablePolicy
 from pastmaster.values import CrossValues, task_bounds
+
+SHORT = pm.TabularMDP([[0, 0]] * 3, [[0.0, 0.0]] * 3, gamma=0.8, horizon=4)
 
 CALLS = {
     "solve": Call(
@@ -36,6 +39,25 @@ CALLS = {
         pm.evaluate,
         lambda: {"task": TASK, "policy": POLICY},
         [
+            ({"policy": [0, 2, 0]}, "policy[1] is action 2, must be in 0..1"),
+            ({"policy": [0, 0, -1]}, "policy[2] is action -1, must be in 0..1"),
+            ({"policy": [0, 1]}, "policy has shape (2,) and dtype int64, must be [3] integer actions or"),
+            ({"policy": [0, 1, 0, 1]}, "policy has shape (4,) and dtype int64, must be [3] integer"),
+            ({"policy": []}, "policy has shape (0,) and dtype float64, must be [3] integer actions or"),
+            ({"policy": 0}, "policy is 0, a number, must be [3] integer actions or [3, 2] probabilities:"),
+            ({"policy": [0.0, 1.0, 0.0]}, "policy has shape (3,) and dtype float64, must be [3] integer"),
+            ({"policy": [False, True, False]}, "policy has shape (3,) and dtype bool, must be [3] integer"),
+            ({"policy": ["a", "b", "c"]}, "policy has shape (3,) and dtype <U1, must be [3] integer"),
+            ({"policy": [[0.5, 0.5], [0.5, 0.4], [1.0, 0.0]]}, "policy[1] is [0.5, 0.4], must be probabilities that"),
+            ({"policy": [[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]]}, "policy[2] is [1.5, -0.5], must be probabilities that"),
+            (
+                {"policy": [[0.5, math.nan], [0.5, 0.5], [1.0, 0.0]]},
+                "policy[0] is [0.5, nan], must be probabilities that",
+            ),
+            ({"policy": [[0.5, 0.5], [0.5, 0.5]]}, "policy has shape (2, 2) and dtype float64, must be [3] integer"),
+            ({"policy": [[0.2, 0.3, 0.5]] * 3}, "policy has shape (3, 3) and dtype float64, must be [3] integer"),
+            ({"policy": [[1.0, 0.0], [1.0], [1.0, 0.0]]}, "policy is ragged, must have rows of one"),
+            ({"policy": None}, "policy is None, must be an array"),
             ({"task": "x"}, "task is a str, must be a TabularMDP"),
             ({"policy": "x"}, "policy is 'x', and there is no such file, must be a policy: pass"),
             ({"policy": -1}, "policy is -1, a number, must be [3] integer actions or [3, 2] probabilities: if"),
@@ -55,6 +77,57 @@ CALLS = {
         pm.cross_values,
         lambda: {"tasks": [TASK], "policies": [POLICY]},
         [
+            ({"policies": [POLICY, [0, 2, 0]]}, "policies[1][1] is action 2, must be in 0..1"),
+            ({"policies": [POLICY, [0, 0, -1]]}, "policies[1][2] is action -1, must be in 0..1"),
+            ({"policies": [POLICY, [0, 1]]}, "policies[1] has shape (2,) and dtype int64, must be [3] integer"),
+            ({"policies": [POLICY, [0, 1, 0, 1]]}, "policies[1] has shape (4,) and dtype int64, must be [3] integer"),
+            ({"policies": [POLICY, []]}, "policies[1] has shape (0,) and dtype float64, must be [3] integer"),
+            ({"policies": [POLICY, 0]}, "policies[1] is 0, a number, must be [3] integer actions or [3,"),
+            (
+                {"policies": [POLICY, [0.0, 1.0, 0.0]]},
+                "policies[1] has shape (3,) and dtype float64, must be [3] integer",
+            ),
+            (
+                {"policies": [POLICY, [False, True, False]]},
+                "policies[1] has shape (3,) and dtype bool, must be [3] integer",
+            ),
+            ({"policies": [POLICY, ["a", "b", "c"]]}, "policies[1] has shape (3,) and dtype <U1, must be [3] integer"),
+            (
+                {"policies": [POLICY, [[0.5, 0.5], [0.5, 0.4], [1.0, 0.0]]]},
+                "policies[1][1] is [0.5, 0.4], must be probabilities that",
+            ),
+            (
+                {"policies": [POLICY, [[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]]]},
+                "policies[1][2] is [1.5, -0.5], must be probabilities that",
+            ),
+            (
+                {"policies": [POLICY, [[0.5, math.nan], [0.5, 0.5], [1.0, 0.0]]]},
+                "policies[1][0] is [0.5, nan], must be probabilities that",
+            ),
+            (
+                {"policies": [POLICY, [[0.5, 0.5], [0.5, 0.5]]]},
+                "policies[1] has shape (2, 2) and dtype float64, must be [3] integer",
+            ),
+            (
+                {"policies": [POLICY, [[0.2, 0.3, 0.5]] * 3]},
+                "policies[1] has shape (3, 3) and dtype float64, must be [3] integer",
+            ),
+            ({"policies": [POLICY, [[1.0, 0.0], [1.0], [1.0, 0.0]]]}, "policies[1] is ragged, must have rows of"),
+            ({"policies": [POLICY, None]}, "policies[1] is None, must be an array"),
+            ({"tasks": [TASK, SHORT]}, "tasks[1].gamma is 0.8, must be 0.5 as in tasks[0]: the tasks of"),
+            (
+                {"tasks": [TASK, pm.TabularMDP([[0, 0]], [[0.0, 0.0]], gamma=0.5, horizon=4)]},
+                "tasks[1].n_states is 1, must be 3 as",
+            ),
+            (
+                {"tasks": [TASK, pm.TabularMDP([[0]] * 3, [[0.0]] * 3, gamma=0.5, horizon=4)]},
+                "tasks[1].n_actions is 1, must be 2 as",
+            ),
+            ({"tasks": [TASK, None]}, "tasks[1] is a NoneType, must be a TabularMDP"),
+            ({"tasks": [TASK, "FrozenLake-v1"]}, "tasks[1] is a str, must be a TabularMDP"),
+            ({"tasks": []}, "tasks is empty, must hold at least one TabularMDP"),
+            ({"policies": []}, "policies is empty, must hold at least one"),
+            ({"tasks": None}, "tasks is None, must be a task or a list of tasks"),
             *each("policies", [pm.solve(TASK), lambda state: 0], "is ..., must be a list of policies: pass [policy]"),
             *each("policies", ["a.zip"], "is ..., must be a list of policies"),
             *each("n_jobs", [-2, 1.5, "2", None, True], "is ..., must be a positive number of workers, or -1"),
@@ -76,6 +149,16 @@ CALLS = {
         pm.policy_distance,
         lambda: {"U": U, "paired": True},
         [
+            ({"U": [[1.0, math.nan], [0.0, 1.0]]}, "U[0, 1] is nan, must be finite"),
+            ({"U": [[1.0, 0.0], [-math.inf, 1.0]], "directed": True}, "U[1, 0] is -inf, must be finite"),
+            ({"U": [1.0, 2.0]}, "U has shape (2,), must be [N, M] with no empty axis"),
+            ({"U": np.zeros((0, 0))}, "U has shape (0, 0), must be [N, M] with no empty axis"),
+            ({"U": np.zeros((2, 0)), "directed": True}, "U has shape (2, 0), must be [N, M] with no"),
+            ({"U": np.zeros((2, 2, 2))}, "U has shape (2, 2, 2), must be [N, M] with no empty axis"),
+            ({"U": np.zeros((2, 3)), "paired": None}, "U has shape (2, 3), must be square unless"),
+            ({"U": np.zeros((2, 3)), "directed": True}, "U has shape (2, 3), must be square unless"),
+            ({"U": [[1.0, 2.0], [3.0]]}, "U is ragged, must have rows of one length"),
+            ({"U": [["a"]]}, "U has dtype <U1, must hold numbers"),
             ({"U": "x"}, "U has dtype <U1, must hold numbers"),
             ({"U": -1}, "U has shape (), must be [N, M] with no empty axis"),
             ({"directed": "x"}, "directed is 'x', must be True or False"),
@@ -86,6 +169,9 @@ CALLS = {
         pm.return_bounds,
         lambda: {"tasks": [TASK]},
         [
+            ({"tasks": []}, "tasks is empty, must hold at least one TabularMDP"),
+            ({"tasks": [TASK, SHORT]}, "tasks[1].gamma is 0.8, must be 0.5 as in tasks[0]: the tasks of"),
+            ({"tasks": ["FrozenLake-v1"]}, "tasks[0] is a str, must be a TabularMDP or a GymTask: pass"),
             *each("kind", [None, "EXACT", 1], "is ..., must be one of 'exact', 'paper'"),
             ({"tasks": "x"}, "tasks is 'x', must be a task or a list of tasks"),
             ({"tasks": [[1.0, 2.0], [3.0]]}, "tasks[0] is a list, must be a TabularMDP or a GymTask"),

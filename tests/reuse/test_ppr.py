@@ -180,6 +180,3 @@ def test_the_learner_takes_over_from_a_perfect_source_in_the_end(seed):
     chosen["learner"] = QLearning(0.5, 1.0)
     run = transfer(revealing(), [np.array([2])], rng=np.random.default_rng(seed), **chosen)
     assert (run.arms[0, -500:] == 1).mean() > 0.9
-
-
-# Refusals

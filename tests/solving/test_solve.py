@@ -356,9 +356,6 @@ def test_surveillance_is_solved_quickly_and_canonically():
     assert solution.converged
 
 
-# Refusals
-
-
 # A solution is a policy
 
 SIX = [reference.random_mdp(np.random.default_rng(i), 6, 3, 2, horizon=20) for i in range(3)]

@@ -304,61 +304,6 @@ def test_progress_is_shown_only_if_asked_for(rng, capsys):
 SMALL = TabularMDP([[0, 1], [1, 0], [2, 2]], np.zeros((3, 2)), gamma=0.9)
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        ([0, 2, 0], r"\[1\] is action 2, must be in 0\.\.1"),
-        ([0, 0, -1], r"\[2\] is action -1, must be in 0\.\.1"),
-        ([0, 1], r" has shape \(2,\)"),
-        ([0, 1, 0, 1], r" has shape \(4,\)"),
-        ([], r" has shape \(0,\)"),
-        (0, r" is 0, a number, must be \[3\] integer actions"),
-        ([0.0, 1.0, 0.0], r" has shape \(3,\) and dtype float64"),
-        ([False, True, False], r" has .*dtype bool"),
-        (["a", "b", "c"], r" has .*dtype <U1"),
-        ([[0.5, 0.5], [0.5, 0.4], [1.0, 0.0]], r"\[1\] is \[0\.5, 0\.4\], must be probabilities that sum to 1"),
-        ([[0.5, 0.5], [0.5, 0.5], [1.5, -0.5]], r"\[2\] is \[1\.5, -0\.5\], must be probabilities"),
-        ([[0.5, np.nan], [0.5, 0.5], [1.0, 0.0]], r"\[0\] is \[0\.5, nan\], must be probabilities"),
-        ([[0.5, 0.5], [0.5, 0.5]], r" has shape \(2, 2\)"),
-        ([[0.2, 0.3, 0.5]] * 3, r" has shape \(3, 3\)"),
-        ([[1.0, 0.0], [1.0], [1.0, 0.0]], r" is ragged"),
-        (None, r" is None, must be an array"),
-    ],
-)
-def test_a_wrong_policy_is_refused_and_its_place_named(policy, message):
-    with pytest.raises(InvalidInputError, match="evaluate: policy" + message):
-        evaluate(SMALL, policy)
-    with pytest.raises(InvalidInputError, match=r"cross_values: policies\[1\]" + message):
-        cross_values([SMALL], [[0, 0, 0], policy])
-
-
-def like_small(**changed) -> TabularMDP:
-    arguments = {"next_state": SMALL.next_state, "reward": SMALL.reward, "gamma": 0.9} | changed
-    return TabularMDP(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (like_small(gamma=0.8), r"tasks\[1\]\.gamma is 0\.8, must be 0\.9 as in tasks\[0\]"),
-        (like_small(next_state=[[0, 0]], reward=[[0, 0]]), r"tasks\[1\]\.n_states is 1, must be 3"),
-        (like_small(next_state=[[0]] * 3, reward=[[0]] * 3), r"tasks\[1\]\.n_actions is 1, must be 2"),
-        (None, r"tasks\[1\] is a NoneType, must be a TabularMDP"),
-        ("FrozenLake-v1", r"tasks\[1\] is a str, must be a TabularMDP"),
-    ],
-)
-def test_tasks_that_do_not_belong_together_are_refused(other, message):
-    with pytest.raises(InvalidInputError, match="cross_values: " + message):
-        cross_values([SMALL, other])
-
-
-def test_empty_tasks_and_policies_are_refused():
-    with pytest.raises(InvalidInputError, match="cross_values: tasks is empty"):
-        cross_values([])
-    with pytest.raises(InvalidInputError, match="cross_values: policies is empty"):
-        cross_values([SMALL], [])
-
-
 class Right:
     """A policy of its own kind."""
 
