@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,13 @@ class Call:
 
     function: Callable[..., Any]
     right: Callable[[], Mapping[str, Any]]
-    mistakes: Sequence[Mistake]
     says: str = ""
     runs: bool = True
+    mistakes: Sequence[Mistake] = ()
+
+    def refuses(self, *mistakes: Mistake) -> Call:
+        """The same, with what is said of mistakes."""
+        return replace(self, mistakes=mistakes)
 
 
 def each(name: str, values: Iterable[Any], sentence: str) -> list[Mistake]:

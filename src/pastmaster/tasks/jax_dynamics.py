@@ -249,7 +249,8 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
     first, state = _traced(dynamics, "reset", jax, key, params)
     following, after, reward, terminated, truncated = _traced(dynamics, "step", jax, key, state, action, params)
     for call, observation in (("reset", first), ("step", following)):
-        shape, dtype = getattr(observation, "shape", None), getattr(observation, "dtype", None)
+        shape: Any = getattr(observation, "shape", None)
+        dtype: Any = getattr(observation, "dtype", None)
         if shape != observations[0] or not np.can_cast(dtype, observations[1], "same_kind"):
             raise InvalidInputError(
                 f"{CALLER}: {name}: {call} returns an observation {_shape_of(observation)}, must be of its space, "
