@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 
-from pastmaster import InvalidInputError, evaluate, solve
+from pastmaster import evaluate, solve
 from pastmaster.domains import coloured_grid
 
 NORTH, EAST, SOUTH, WEST = range(4)
@@ -169,20 +169,6 @@ def test_the_text_picture_shows_agent_colours_and_end():
 
 
 # Refusals
-
-
-@pytest.mark.parametrize(
-    "weights", [[0.5], [0.1, 0.2, 0.3], [-0.1, 0.5], [0.5, 1.1], [np.nan, 0.5], 0.5, ["a", "b"], [[0.1], [0.2, 0.3]]]
-)
-def test_wrong_weights_are_refused(weights):
-    with pytest.raises(InvalidInputError, match=r"coloured_grid\.task: weights"):
-        coloured_grid.task(weights)
-
-
-@pytest.mark.parametrize("weights", [[0.1, 0.2], [[0.1], [0.2]], [[0.1, 0.2, 0.3]], [[0.1, 0.2], [0.3]], 0.5])
-def test_a_wrong_table_of_weights_is_refused(weights):
-    with pytest.raises(InvalidInputError, match=r"coloured_grid\.family: weights"):
-        coloured_grid.family(weights)
 
 
 def test_new_tasks_have_weights_of_the_generator_and_the_settings_asked_for(seed):

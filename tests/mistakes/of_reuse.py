@@ -37,6 +37,33 @@ BAD = [
 
 CALLS = {
     "transfer": Call(pm.transfer, lambda: {"task": TASK, "sources": [POLICY], "episodes": 3, "rng": 0}).refuses(
+        ({"rng": -1}, "rng is -1, must be a seed (a whole number, at least 0), a"),
+        ({"on_violation": "ignore"}, "on_violation is 'ignore', must be one of 'raise', 'widen',"),
+        ({"bounds": "running"}, "bounds is 'running', must be (lower, upper) or None, for those of"),
+        ({"bounds": 3}, "bounds is 3, must be (lower, upper)"),
+        ({"bounds": (1, 0)}, "bounds is (1, 0), must be finite, lower below upper"),
+        ({"bounds": (0, 0)}, "bounds is (0, 0), must be finite, lower below upper"),
+        ({"bounds": (0, math.inf)}, "bounds is (0, inf), must be finite, lower below upper"),
+        ({"bounds": (math.nan, 1)}, "bounds is (nan, 1), must be finite, lower below upper"),
+        ({"bounds": (0, 1, 2)}, "bounds is (0, 1, 2), which holds more than 2, must be (lower, upper)"),
+        ({"selector": "exp4"}, "selector is 'exp4', must be one of informed, regret-balancing,"),
+        ({"selector": 3}, "selector is 3, must be a name or be called as selector(n_sources,"),
+        ({"learner": "q"}, "learner is 'q', must be a QLearning(), an SB3Learning(...), for a policy"),
+        (
+            {"learner": pm.QLearning},
+            "learner is <class 'pastmaster.reuse.q_learning.QLearning'>, must be a QLearning(),",
+        ),
+        ({"selector": "ppr", "share": True}, "share is True, must be False for policy reuse: its"),
+        ({"sources": 3}, "sources is 3, must be a list of policies: pass [policy]"),
+        ({"sources": [[0, 0]]}, "sources[0] has shape (2,) and dtype int64, must be [3] integer"),
+        ({"sources": [POLICY, np.zeros((2, 3))]}, "sources[1] has shape (2, 3) and dtype float64, must be [3] integer"),
+        ({"sources": np.zeros(3, int)}, "sources is an array [S], one policy, must be a list: pass"),
+        ({"sources": [[0, 0, 2]]}, "sources[0][2] is action 2, must be in 0..1"),
+        ({"sources": [np.full((3, 2), 0.6)]}, "sources[0][0] is [0.6, 0.6], must be probabilities that"),
+        ({"horizon": 5}, "horizon is 5, but the task has its own, 4: leave it out"),
+        ({"n_jobs": 0}, "n_jobs is 0, must be a positive number of workers, or -1 for one to a core"),
+        ({"sources": [None]}, "sources[0] is None, must be an array, an object with a method act, a"),
+        ({"sources": [gym.spaces.Discrete(2)]}, "sources[0] is Discrete(2), must be an array, an"),
         (
             {"selector": pm.Exp3Transfer(0, 5, bounds=(0, 1))},
             "selector is Exp3Transfer(..., must be a name or be called as",
@@ -158,6 +185,9 @@ CALLS = {
         ({"rng": "x"}, "rng is 'x', must be a seed (a whole number, at least 0), a numpy.random.Generator"),
     ),
     "FixedPolicy": Call(pm.FixedPolicy, lambda: {"policy": POLICY}).refuses(
+        ({"policy": 3}, "policy is 3, must be an array, an object with a method act, a"),
+        ({"policy": None}, "policy is None, must be an array, an object with a method act, a"),
+        ({"policy": gym.spaces.Discrete(2)}, "policy is Discrete(2), must be an array, an object"),
         ({"policy": "x"}, "policy is 'x', and there is no such file, must be a policy: pass"),
         (
             {"policy": -1},

@@ -96,6 +96,7 @@ def test_a_mistake_is_told_with_function_argument_value_and_remedy(
         call.function(**(dict(call.right()) | dict(arguments)))
     head, _, told = str(caught.value).partition(": ")
     assert type(caught.value) is kind
+    assert isinstance(caught.value, ValueError) or kind is pm.RepositoryError
     assert head in {call.says, *names_of(name)}
     assert re.match(".*".join(map(re.escape, sentence.split("..."))), told), told
     assert any(argument.removesuffix("s") in told for argument in arguments)
