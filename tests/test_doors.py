@@ -15,29 +15,14 @@ import pytest
 import pastmaster as pm
 from pastmaster import domains, policies, testing
 from pastmaster.arrays import as_array, as_floats
-from pastmaster.checks import as_index, as_name, chosen, each, file_path, listed, plain, text, whole, within
-from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.checks import as_index, as_name, chosen, file_path, listed, plain, text, whole, within
+from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import estimate_values
 from pastmaster.tables import shown
 from pastmaster.values import CrossValues
 
 DISTANCE = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 8.0], [9.0, 8.0, 0.0]])
 PLACE = "f: x"
-
-
-class Rude:
-    """Raises whatever it is asked."""
-
-    def __repr__(self):
-        raise RuntimeError("rude")
-
-    __str__ = __len__ = __bool__ = __iter__ = __array__ = __float__ = __repr__
-
-    def __getattr__(self, name):
-        raise RuntimeError("rude")
-
-
-RUDE = pytest.param(Rude(), id="rude")
 
 
 def masked(values, first=True):
@@ -178,7 +163,6 @@ def test_floats_are_not_copied():
     [
         (None, "x is None, must be an array"),
         ([[1, 2], [3]], "x is ragged"),
-        pytest.param(Rude(), "x is no array: RuntimeError", id="rude"),
         ({1, 2}, "x has dtype object, must hold numbers"),
         ((x for x in (1, 2)), "x has dtype object"),
         ([10**400], "x has dtype object"),
@@ -186,8 +170,6 @@ def test_floats_are_not_copied():
         ([1j], "x has dtype complex128"),
         (np.array(["2020"], "datetime64[Y]"), "x has dtype datetime64"),
         (np.zeros(2, [("a", float)]), "x has dtype"),
-        (np.broadcast_to(0.0, (10**9, 10**9)), "x has 1,000,000,000,000,000,000 entries"),
-        (np.zeros((1,) * 20), "x has 1 entries in 20 axes"),
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused(values, message):
@@ -202,46 +184,33 @@ def test_a_number_too_large_for_a_float_is_infinite_and_not_an_error():
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (10**400, "a number of 401 digits"),
-        pytest.param(-(10**5000), "a number of 5,001 digits", id="long"),
         ("a\ud800", r"'a\ud800'"),
-        pytest.param(Rude(), "a Rude that cannot be printed", id="rude"),
-        pytest.param([Rude()], "a list that cannot be printed", id="list"),
         (5, "5"),
         ([1, "a"], "[1, 'a']"),
     ],
 )
-def test_a_value_is_shown_whatever_it_is(value, told):
+def test_a_value_is_shown_as_python_writes_it(value, told):
     assert shown(value) == told
 
 
 def test_what_is_shown_is_never_long_and_takes_no_time():
-    laughs = ["lol"]
-    for _ in range(60):
-        laughs = [laughs, laughs]
-    own = [1]
-    own.append(own)
     for value in (
         "x" * 10**6,
         {"x" * 9999: 1},
         list(range(10**5)),
-        laughs,
-        own,
         np.zeros(10**6),
         ValueError("y" * 9999),
     ):
         assert len(shown(value)) <= 200
 
 
-@pytest.mark.parametrize("wrong", [True, 2.0, "3", None, 10**400, -1, np.timedelta64(3, "s"), np.float64(3), RUDE, {3}])
+@pytest.mark.parametrize("wrong", [True, 2.0, "3", None, 10**400, -1, np.timedelta64(3, "s"), np.float64(3), {3}])
 def test_what_is_no_whole_number_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a whole number"):
         whole("f", "x", wrong, at_least=0)
 
 
-@pytest.mark.parametrize(
-    "wrong", [True, "0.5", None, math.nan, math.inf, 10**400, 1j, Fraction(1, 2), Decimal("0.5"), RUDE]
-)
+@pytest.mark.parametrize("wrong", [True, "0.5", None, math.nan, math.inf, 10**400, 1j, Fraction(1, 2), Decimal("0.5")])
 def test_what_is_no_number_within_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be"):
         within("f", "x", wrong, 0.0, 1.0)
@@ -252,13 +221,13 @@ def test_numbers_of_any_size_are_taken_as_floats(number):
     assert type(within("f", "x", number, 0.0, 1.0)) is float
 
 
-@pytest.mark.parametrize("wrong", [None, b"a", 1, ["a"], np.array(["a", "b"]), RUDE])
+@pytest.mark.parametrize("wrong", [None, b"a", 1, ["a"], np.array(["a", "b"])])
 def test_what_is_no_word_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be one of 'a', 'b'"):
         chosen("f", "x", wrong, ("a", "b"))
 
 
-@pytest.mark.parametrize("wrong", ["a\0b", "a\ud800", b"a", None, 5, RUDE])
+@pytest.mark.parametrize("wrong", ["a\0b", "a\ud800", b"a", None, 5])
 def test_a_name_that_nothing_can_hold_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a text"):
         text("f", "x", wrong)
@@ -268,17 +237,16 @@ def test_a_name_that_nothing_can_hold_is_refused(wrong):
 
 def test_names_of_other_types_become_texts():
     assert [as_name(value, PLACE) for value in ("a", 1, np.int64(2), None)] == ["a", "1", "2", "None"]
-    assert as_name(Rude(), PLACE) == "a Rude that cannot be printed"
 
 
-@pytest.mark.parametrize("wrong", [None, b"a", 5, "a\0b", "a\ud800", RUDE])
+@pytest.mark.parametrize("wrong", [None, b"a", 5, "a\0b", "a\ud800"])
 def test_what_is_no_path_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x is .*, must be a path"):
         file_path("f", "x", wrong)
     assert file_path("f", "x", "a/b") == Path("a/b")
 
 
-@pytest.mark.parametrize("wrong", [None, 5, "abc", b"abc", {1, 2}, frozenset(), {"a": 1}, RUDE, np.array(1.0)])
+@pytest.mark.parametrize("wrong", [None, 5, "abc", b"abc", {1, 2}, frozenset(), {"a": 1}, np.array(1.0)])
 def test_what_is_no_list_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=r"^f: x (is|raised) .*, must be a list"):
         listed(wrong, PLACE)
@@ -291,16 +259,13 @@ def test_an_endless_iterator_is_refused():
         listed(itertools.count(), PLACE)
 
 
-def test_what_an_iterable_raises_is_told_and_our_own_errors_pass():
-    def raising(error):
+def test_what_an_iterable_raises_reaches_its_owner():
+    def raising():
         yield 1
-        raise error
+        raise KeyError("a")
 
-    with pytest.raises(InvalidInputError, match=r"f: x raised KeyError\('a'\) while it was read") as caught:
-        list(each(raising(KeyError("a")), PLACE))
-    assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(RepositoryError, match=r"^gone$"):
-        list(each(raising(RepositoryError("gone")), PLACE))
+    with pytest.raises(KeyError, match="a"):
+        listed(raising(), PLACE)
 
 
 def test_a_span_whose_regret_bound_is_no_number_is_refused():
@@ -310,8 +275,8 @@ def test_a_span_whose_regret_bound_is_no_number_is_refused():
 
 
 def test_an_index_may_be_an_array_of_no_axes():
-    values = (1, np.int8(1), np.array(1), -1, 3, True, 1.0, "1", None, 10**400, Rude(), [1])
-    assert [as_index(value, 3) for value in values] == [1, 1, 1] + [-1] * 9
+    values = (1, np.int8(1), np.array(1), -1, 3, True, 1.0, "1", None, 10**400, [1])
+    assert [as_index(value, 3) for value in values] == [1, 1, 1] + [-1] * 8
 
 
 def test_a_mapping_of_plain_values_is_copied_and_any_other_refused():
@@ -319,6 +284,6 @@ def test_a_mapping_of_plain_values_is_copied_and_any_other_refused():
     own["self"] = own
     assert plain("f", "x", {"a": [1, None]}) == {"a": [1, None]}
     assert plain("f", "x", {"a": "\\u0000 é"}) == {"a": "\\u0000 é"}
-    for wrong in (None, [1], own, {"a": Rude()}, {(1, 2): 3}, {"a": "\ud800"}, {"\0": 1}, {"a": ["\0"]}):
+    for wrong in (None, [1], own, {"a": object()}, {(1, 2): 3}, {"a": "\ud800"}, {"\0": 1}, {"a": ["\0"]}):
         with pytest.raises(InvalidInputError, match=r"^f: x .*must be a mapping of plain values"):
             plain("f", "x", wrong)

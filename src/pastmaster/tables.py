@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # characters of a repr
 PART = re.compile(r"[^,/(]*[,/(]\s*|[^,/(]+$")  # of a name: up to a comma, a slash or an opening bracket
-MANY = 500  # values in a container whose repr could take for ever
+MANY = 500  # values in a container whose repr takes long
 
 
 def one_line(text: str, width: int = WIDEST) -> str:
@@ -73,26 +72,11 @@ def _from_first_difference(lines: list[str]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A value as an error tells it: its ``repr`` on one line, not long, whatever the value is; of errors twice that."""
+    """A value as an error tells it: its ``repr`` on one line, not long; of errors twice that."""
     width = 2 * WIDEST if isinstance(value, BaseException) else WIDEST
-    try:
-        if isinstance(value, int) and value.bit_length() > 4 * width:  # Python does not write down the longest
-            return f"a number of {math.ceil(value.bit_length() * math.log10(2)):,} digits"
-        text = repr(value) if _held(value) < MANY else reprlib.repr(value)
-        return one_line(text, width)
-    except Exception:  # of whatever kind: it is the value's
-        return f"a {type(value).__name__} that cannot be printed"
-
-
-def _held(value: Any, most: int = MANY) -> int:
-    """How many values a container holds, with those of containers within; it stops to count at ``most``."""
-    count = 1
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        for inner in value.values() if isinstance(value, dict) else value:
-            if count >= most:
-                break
-            count += _held(inner, most - count)
-    return count
+    is_long = isinstance(value, list | tuple | set | frozenset | dict) and len(value) > MANY
+    text = reprlib.repr(value) if is_long else repr(value)
+    return one_line(text, width)
 
 
 def frame(columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pastmaster import InvalidInputError, mhav
+from pastmaster import mhav
 from pastmaster.arrays import sealed
 from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels
 from pastmaster.clustering.cost import filled, regret_bound
@@ -419,27 +419,3 @@ def test_the_same_seed_gives_the_same_walk(seed):
     ]
     assert runs[0].visits.tolist() == runs[1].visits.tolist()
     assert runs[0].trace.tolist() == runs[1].trace.tolist()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"ladder": []}, "ladder"),
-        ({"ladder": [[1.0, 2.0]]}, "ladder"),
-        ({"ladder": [2.0, 1.0]}, "ladder"),
-        ({"ladder": [1.0, 1.0]}, "ladder"),
-        ({"ladder": [0.0, 1.0]}, "ladder"),
-        ({"ladder": [-1.0, 1.0]}, "ladder"),
-        ({"ladder": [1.0, np.nan]}, "ladder"),
-        ({"weights": [1.0, 2.0]}, "weights"),
-        ({"weights": [1.0, 2.0, np.inf]}, "weights"),
-        ({"iterations": 0}, "iterations"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"alpha": 0.3, "beta": 0.7}, "beta"),
-        ({"up": 1.0}, "up"),
-    ],
-)
-def test_bad_settings_of_the_optimiser_are_refused_by_name(rng, wrong, named):
-    settings = {"ladder": LADDER, "iterations": 10, "rng": rng} | wrong
-    with pytest.raises(InvalidInputError, match=rf"mhav\.minimize: .*{named}"):
-        mhav.minimize(lambda y: COSTS[y], one_way_round, 0, **settings)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import clustering_reference as reference
 import numpy as np
@@ -49,24 +48,6 @@ def test_the_regret_bound_of_many_numbers_of_cells_has_their_shape():
     np.testing.assert_allclose(
         regret_bound(c, 50, 2.0), [[reference.regret_bound(int(k), 50, 2.0) for k in row] for row in c], rtol=1e-14
     )
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ((-1, 10, 1.0), "c is"),
-        ((math.nan, 10, 1.0), "c is"),
-        ((2, 0, 1.0), "episodes"),
-        ((2, -5, 1.0), "episodes"),
-        ((2, math.inf, 1.0), "episodes"),
-        ((2, 10, 0.0), "span"),
-        ((2, 10, -1.0), "span"),
-        ((2, 10, math.nan), "span"),
-    ],
-)
-def test_a_bad_regret_bound_is_refused_by_name(wrong, named):
-    with pytest.raises(InvalidInputError, match=f"regret_bound: {named}"):
-        regret_bound(*wrong)
 
 
 # cost
@@ -225,23 +206,7 @@ def test_new_tasks_go_to_the_policy_they_lose_least_by():
     assert assign(directed, [[3.0, 0.0, 4.0]]).cells.tolist() == [1]
 
 
-@pytest.mark.parametrize(
-    "rows", [[0.0, 1.0, 2.0, 3.0, 4.0], [[0.0, 1.0]], [[0, 1, 2, 3, -1.0]], [[0, 1, 2, 3, np.nan]]]
-)
-def test_bad_rows_of_new_tasks_are_refused_by_name(rows):
-    with pytest.raises(InvalidInputError, match="assign: distance_rows"):
-        assign(Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0]), rows)
-
-
 # bad input, the same for every function that takes distances
-
-
-def changed(i, j, value, *, both=True):
-    matrix = PAIRS.copy()
-    matrix[i, j] = value
-    if both:
-        matrix[j, i] = value
-    return matrix
 
 
 CALLS = {
@@ -256,43 +221,6 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("caller", CALLS)
-@pytest.mark.parametrize(
-    ("distance", "message"),
-    [
-        (changed(1, 2, np.nan), r"distance\[1, 2\] is nan"),
-        (changed(1, 2, np.inf), r"distance\[1, 2\] is inf"),
-        (changed(0, 3, -0.5), r"distance\[0, 3\] is -0.5"),
-        (np.eye(5), r"distance\[0, 0\] is 1.0, must be 0 or .*: these look like similarities"),
-        (changed(3, 4, 2.5, both=False), r"distance\[3, 4\] is 2.5 but .*directed=True"),
-        (PAIRS[:, :4], r"distance has shape \(5, 4\), must be square unless directed=True"),
-        (PAIRS[0], r"distance has shape \(5,\)"),
-        (np.empty((0, 0)), r"distance has shape \(0, 0\)"),
-    ],
-)
-def test_bad_distances_are_refused_by_name(caller, distance, message):
-    with pytest.raises(InvalidInputError, match=f"{caller}: {message}"):
-        CALLS[caller](distance, **SETTING)
-
-
-@pytest.mark.parametrize("caller", CALLS)
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"span": 0.0}, "span is 0.0"),
-        ({"span": -1.0}, "span is -1.0"),
-        ({"span": math.nan}, "span is nan"),
-        ({"span": "wide"}, "span is 'wide'"),
-        ({"episodes": 0}, "episodes is 0"),
-        ({"episodes": -10}, "episodes is -10"),
-        ({"episodes": True}, "episodes is True"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(caller, wrong, named):
-    with pytest.raises(InvalidInputError, match=f"{caller}: {named}, must be a positive number"):
-        CALLS[caller](PAIRS, **SETTING | wrong)
-
-
 @pytest.mark.parametrize(
     "caller", ["clustering_cost", "Clustering.from_labels", "exhaustive_clustering", "search_clusterings"]
 )
@@ -303,26 +231,11 @@ def test_a_kind_that_cannot_be_is_refused_by_name(caller):
         CALLS[caller](PAIRS, **SETTING, kind="max_diameter", directed=True)
 
 
-@pytest.mark.parametrize(
-    "labels", [[0, 1], [[0, 0, 1, 1, 0]], [0.0, 0.0, 1.0, 1.0, 0.0], ["a", "a", "b", "b", "a"], []]
-)
-def test_wrong_labels_are_refused_by_name(labels):
-    calls = {"clustering_cost": clustering_cost, "Clustering.from_labels": Clustering.from_labels}
-    for caller, call in calls.items():
-        with pytest.raises(InvalidInputError, match=f"{caller}: labels has shape"):
-            call(PAIRS, labels, **SETTING)
-    with pytest.raises(InvalidInputError, match="cost_lower_bound: labels has shape"):
-        cost_lower_bound(PAIRS, **SETTING, labels=labels)
+def test_a_label_below_0_is_a_cell_like_any_other():
+    assert clustering_cost(PAIRS[:3, :3], [0, -1, 0], **SETTING) == clustering_cost(PAIRS[:3, :3], [0, 1, 0], **SETTING)
 
 
-def test_half_a_setting_is_refused_by_name():
-    with pytest.raises(InvalidInputError, match="span is None, must be given where episodes is"):
-        Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], episodes=10)
-    with pytest.raises(InvalidInputError, match="episodes is None, must be given where span is"):
-        Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], span=1.0)
-
-
-@pytest.mark.parametrize("thresholds", [[], [[1.0]], [-1.0], [np.nan]])
-def test_bad_thresholds_are_refused_by_name(rng, thresholds):
-    with pytest.raises(InvalidInputError, match="greedy_clustering: thresholds"):
-        greedy_clustering(PAIRS, **SETTING, rng=rng, thresholds=thresholds)
+def test_names_are_told_by_number_of_any_integer_kind():
+    named = Clustering.from_labels(PAIRS[:3, :3], [0, 0, 1]).named(["a", "b", "c"])
+    assert [named.task(np.int64(1)), named.policy(np.int32(2))] == ["b", "c"]
+    assert regret_bound(np.array([1.0, 4.0]), 100, 1.0).tolist() == regret_bound([1, 4], 100, 1.0).tolist()

@@ -144,66 +144,6 @@ def test_what_is_given_is_not_changed():
 # what is refused
 
 
-NAMED = {"tasks": TASKS, "policies": ("a", "b", "c")}
-REFUSED = {
-    "nothing asked": ({}, "nothing is asked, must be one question: k, or max_loss, or price, or episodes and span"),
-    "two questions": ({"k": 1, "price": 2.0}, "k and price are given, must be one question: k, or max_loss, or"),
-    "three questions": ({"k": 1, "max_loss": 2.0, "episodes": 3}, "k and max_loss and episodes are given, must be one"),
-    "episodes alone": ({"episodes": 9}, "span is None, must be given where episodes is"),
-    "a span alone": ({"span": 9.0}, "episodes is None, must be given where span is"),
-    "k of 0": ({"k": 0}, r"k is 0, must be a whole number, in 1\.\.3"),
-    "k of 4": ({"k": 4}, r"k is 4, must be a whole number, in 1\.\.3"),
-    "k and a half": ({"k": 1.5}, r"k is 1\.5, must be a whole number"),
-    "k in words": ({"k": "three"}, "k is 'three', must be a whole number"),
-    "k below what must be kept": ({"k": 1, "must_keep": ["a", "b"]}, r"k is 1, must be a whole number, in 2\.\.3"),
-    "a loss below 0": ({"max_loss": -1.0}, r"max_loss is -1\.0, must be at least 0"),
-    "a loss of nan": ({"max_loss": NAN}, "max_loss is nan, must be at least 0"),
-    "a loss too low": (
-        {"max_loss": 0.5, "never_keep": "a"},
-        r"max_loss is 0\.5, but task 'north' loses at least 5 under every policy that may be kept, must be at least 5",
-    ),
-    "a price below 0": ({"price": -1.0}, r"price is -1\.0, must be in 0 \.\. 1e\+300"),
-    "a price in words": ({"price": "much"}, "price is 'much', must be a number, or 'measured' with episodes alone"),
-    "no episodes": ({"episodes": 0, "span": 1.0}, "episodes is 0, must be a positive number"),
-    "weights with episodes": (
-        {"episodes": 9, "span": 1.0, "weights": [1, 1, 1]},
-        "weights is given with episodes and span, must be None: use k, max_loss or price with it",
-    ),
-    "must_keep with episodes": ({"episodes": 9, "span": 1.0, "must_keep": 0}, "must_keep is given with episodes and"),
-    "too few names": ({"k": 1, "tasks": ["x"]}, "tasks has 1 names, must have 3"),
-    "letters for names": ({"k": 1, "policies": "abc"}, "policies is 'abc', must be a list of 3 names"),
-    "an unknown policy": (
-        {"k": 1, "must_keep": ["cc"]},
-        r"must_keep holds 'cc', must be the name of a policy or a column in 0\.\.2",
-    ),
-    "a column too far": ({"k": 1, "never_keep": [3]}, "never_keep holds 3, must be the name of a policy or a column"),
-    "both must and never": (
-        {"k": 1, "must_keep": ["a"], "never_keep": [0]}, "must_keep and never_keep both hold policy 'a', must not"
-    ),
-    "all never": ({"k": 1, "never_keep": ["a", "b", "c"]}, "never_keep holds all 3 policies, must leave one at least"),
-    "two of one name": (
-        {"k": 1, "policies": ["a", "a", "b"], "must_keep": "a"},
-        "must_keep holds 'a', must be told by number: columns 0 and 1 have that name",
-    ),
-    "too few weights": ({"k": 1, "weights": [1.0]}, r"weights has shape \(1,\), must be \[3\]"),
-    "a weight below 0": ({"k": 1, "weights": [1, 1, -1]}, r"weights of task 'a, b' is -1\.0, must be finite and at le"),
-    "no weight at all": ({"k": 1, "weights": [0, 0, 0]}, "weights are all 0, must have one above 0"),
-    "a weight without a task": ({"k": 1, "weights": {"north": 1, "x": 2}}, "weights: 'x' is no task, must be one weig"),
-    "a task without a weight": ({"k": 1, "weights": {"north": 1}}, "weights: 'south' has none, must be one weight to"),
-    "a flag": ({"k": 1, "lower_is_better": 1}, "lower_is_better is 1, must be True or False"),
-    "certify": ({"k": 1, "certify": "yes"}, "certify is 'yes', must be True or False"),
-    "a time below 0": ({"k": 1, "time_limit": -1}, "time_limit is -1, must be at least 0"),
-    "an odd seed": ({"k": 1, "rng": 0.5}, r"rng is 0\.5, must be a seed"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_slip_is_refused_in_a_sentence(what):
-    given, sentence = REFUSED[what]
-    with pytest.raises(InvalidInputError, match=f"^keep: {sentence}"):
-        keep(SCORES, **NAMED | given)
-
-
 TABLES = {
     "strings": ([["fast", 1.0]], r"scores\[0, 0\] is 'fast', must be a number, or nan where a policy was not tried"),
     "a string after a number": ([[1.0, "fast"], [2, 3]], r"scores\[0, 1\] is 'fast', must be a number"),

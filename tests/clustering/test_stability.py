@@ -105,12 +105,6 @@ def test_long_lists_of_names_are_told_by_the_least_sure(rng):
     assert str(found).endswith(f"20 resamples keep every one in {100 * found.least:.0f}% at least")
 
 
-@pytest.mark.parametrize("resamples", [0, 1, 2.5, "many"])
-def test_wrong_numbers_are_refused(resamples):
-    with pytest.raises(InvalidInputError, match=r"^Clustering\.stability: resamples is .*, must be a whole number"):
-        keep([[1, 2]], k=1).stability(resamples=resamples)
-
-
 def test_the_paper_cost_is_refused():
     with pytest.raises(InvalidInputError, match=r"^Clustering\.stability: the answer is to episodes and span, must be"):
         keep([[1, 2], [2, 1]], episodes=10, span=1.0).stability()

@@ -208,14 +208,6 @@ def test_a_wrong_number_of_seeds_is_refused():
         lanes(3).reset(seed=[1, 2])
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, True])
-def test_a_family_of_no_size_is_refused(n, rng):
-    with pytest.raises(
-        InvalidInputError, match=r"cart_pole\.family: n_tasks is .*, must be a whole number, at least 1"
-    ):
-        cart_pole.family(n, rng=rng)
-
-
 def test_the_settings_of_a_family_are_those_of_its_tasks(rng):
     for task in cart_pole.family(2, rng=rng, gamma=0.9, horizon=50):
         assert (task.gamma, task.horizon) == (0.9, 50)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 
-from pastmaster import InvalidInputError, evaluate, solve
+from pastmaster import evaluate, solve
 from pastmaster.domains import coloured_grid
 
 NORTH, EAST, SOUTH, WEST = range(4)
@@ -171,33 +171,6 @@ def test_the_text_picture_shows_agent_colours_and_end():
 # Refusals
 
 
-@pytest.mark.parametrize(
-    "weights", [[0.5], [0.1, 0.2, 0.3], [-0.1, 0.5], [0.5, 1.1], [np.nan, 0.5], 0.5, ["a", "b"], [[0.1], [0.2, 0.3]]]
-)
-def test_wrong_weights_are_refused(weights):
-    with pytest.raises(InvalidInputError, match=r"coloured_grid\.task: weights"):
-        coloured_grid.task(weights)
-
-
-@pytest.mark.parametrize("weights", [[0.1, 0.2], [[0.1], [0.2]], [[0.1, 0.2, 0.3]], [[0.1, 0.2], [0.3]], 0.5])
-def test_a_wrong_table_of_weights_is_refused(weights):
-    with pytest.raises(InvalidInputError, match=r"coloured_grid\.family: weights"):
-        coloured_grid.family(weights)
-
-
-@pytest.mark.parametrize("size", [1, 0, -3, 2.5, None, 3001, 10**400])
-def test_a_wrong_size_is_refused(size):
-    with pytest.raises(InvalidInputError, match=r"size is .*, must be a whole number, in 2\.\.3000"):
-        coloured_grid.task([0.5, 0.5], size=size)
-
-
-def test_what_a_task_refuses_is_refused():
-    with pytest.raises(InvalidInputError, match="gamma is 1"):
-        coloured_grid.task([0.5, 0.5], gamma=1.0, horizon=None)
-    with pytest.raises(InvalidInputError, match="horizon is 0"):
-        coloured_grid.family([[0.5, 0.5]], horizon=0)
-
-
 def test_new_tasks_have_weights_of_the_generator_and_the_settings_asked_for(seed):
     settings = {"size": 4, "seed": 3, "gamma": 0.8, "horizon": 50}
     found = coloured_grid.new_tasks(5, rng=np.random.default_rng(seed), **settings)
@@ -205,9 +178,3 @@ def test_new_tasks_have_weights_of_the_generator_and_the_settings_asked_for(seed
     for one, other in zip(found, expected, strict=True):
         assert (one.gamma, one.horizon, one.params) == (0.8, 50, other.params)
         assert np.array_equal(one.reward, other.reward)
-
-
-@pytest.mark.parametrize("n_tasks", [0, -1, 2.5, True])
-def test_a_wrong_number_of_new_tasks_is_refused(rng, n_tasks):
-    with pytest.raises(InvalidInputError, match=r"coloured_grid\.new_tasks: n_tasks is .*, must be a whole number"):
-        coloured_grid.new_tasks(n_tasks, rng=rng)

@@ -155,7 +155,7 @@ def test_a_task_out_of_reach_of_every_policy_is_alone():
     [
         (7, "must be options of search_clusterings"),
         ({"certify": True}, "clustering has 'certify', must be of"),
-        ({"directed": True}, "clustering: give episodes and span, or n_clusters, or max_radius"),
+        ({"directed": True}, "clustering: nothing is asked, must be one question: episodes and span"),
         (
             {"n_clusters": 2, "max_radius": 1.0, "directed": True},
             "clustering: n_clusters and max_radius are both given",

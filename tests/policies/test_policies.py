@@ -123,17 +123,6 @@ def test_a_wrong_table_is_refused(case):
         TablePolicy(table)
 
 
-@pytest.mark.parametrize("states", [np.array([3]), np.array([-1]), np.array([0.0]), np.zeros((2, 1), int)])
-def test_a_state_outside_the_table_is_refused(states):
-    with pytest.raises(InvalidInputError, match=r"TablePolicy\.act: observations"):
-        TablePolicy([0, 1, 1]).act(states)
-
-
-def test_a_random_table_asks_for_its_uniform_numbers():
-    with pytest.raises(InvalidInputError, match="uniforms have shape"):
-        TablePolicy([[0.5, 0.5]]).act(np.array([0]))
-
-
 # functions and conversion
 
 
@@ -299,27 +288,6 @@ def test_data_that_is_no_network_is_refused(case, rng):
         NetworkPolicy.from_data(settings, weights)
 
 
-def test_layers_must_fit_together(rng):
-    good = layers(rng, [3, 8, 2])
-    for wrong, message in (
-        ([], "layers is empty"),
-        ([good[0], good[0]], r"layers\[1\] takes 3 numbers, must take 8"),
-        ([(np.zeros((2, 3)), np.zeros(3))], r"layers\[0\] has shapes"),
-        ([(np.zeros((2, 3)),)], r"layers\[0\] must be weights"),
-        ([5], r"layers\[0\] is 5, must be weights"),
-    ):
-        with pytest.raises(InvalidInputError, match=message):
-            NetworkPolicy(wrong)
-    with pytest.raises(InvalidInputError, match="must sum to the 2 outputs"):
-        NetworkPolicy(good, head="argmaxes", nvec=[3])
-    with pytest.raises(InvalidInputError, match="must be None for head 'argmax'"):
-        NetworkPolicy(good, low=[0, 0])
-    with pytest.raises(InvalidInputError, match="must be finite for head 'tanh'"):
-        NetworkPolicy(good, head="tanh", low=[-np.inf, 0], high=[1, 1])
-    with pytest.raises(InvalidInputError, match="False with normalise"):
-        NetworkPolicy(good, one_hot=True, normalise={"mean": [0] * 3, "var": [1] * 3})
-
-
 def test_observations_that_do_not_fit_are_refused(rng):
     policy, discrete = KINDS["argmax"](rng), KINDS["one hot"](rng)
     for wrong in (np.zeros((2, 4)), np.zeros(2), np.array([["a"] * 3])):
@@ -341,11 +309,6 @@ def test_a_file_is_told_to_be_loaded(path):
         as_policy(path, "here")
     with pytest.raises(InvalidInputError, match=sentence):
         as_table(path, 3, 2, "here")
-
-
-def test_whether_a_function_is_batched_is_true_or_false():
-    with pytest.raises(InvalidInputError, match=r"^FunctionPolicy: batched is 'no', must be True or False"):
-        FunctionPolicy(len, "no")
 
 
 def test_a_number_in_a_list_of_policies_is_told_to_be_a_policy_in_a_list():

@@ -167,13 +167,6 @@ def test_a_bad_question_is_refused_by_the_name_of_what_was_called(repository, as
     assert repository.clusterings() == []
 
 
-@pytest.mark.parametrize("method", ["record", "task", "policy", "remove", "replace_policy"])
-def test_an_id_is_refused_by_the_name_of_what_was_called(repository, method):
-    more = [ALWAYS[0]] if method == "replace_policy" else []
-    with pytest.raises(InvalidInputError, match=rf"^Repository.{method}: number is '1', must be a whole number"):
-        getattr(repository, method)("1", *more)
-
-
 def test_a_policy_that_does_not_fit_is_refused_by_the_name_of_what_was_called(repository):
     repository.add(TASKS[0], ALWAYS[0])
     with pytest.raises(InvalidInputError, match=r"^Repository.replace_policy: policy has shape \(2,\)"):

@@ -44,12 +44,6 @@ def run(script, *arguments):
 # Places that are none
 
 
-@pytest.mark.parametrize("wrong", [None, 5, b"bytes", ["list"], ""])
-def test_what_is_neither_path_nor_url_is_refused(wrong):
-    with pytest.raises((InvalidInputError, RepositoryError), match=r"Repository: url_or_path is .*, must be a path"):
-        Repository(wrong)
-
-
 @pytest.mark.parametrize("memory", [":memory:", "sqlite://", "sqlite:///:memory:"])
 def test_memory_is_refused(memory):
     with pytest.raises(InvalidInputError, match=r"is no file, must be one"):
@@ -292,3 +286,16 @@ def test_a_refused_statement_is_told_in_one_sentence(place, rng):
             repository.database.write(lambda c: c.execute(sa.text("SELECT * FROM no_such")))
         assert "\n" not in str(caught.value)
         assert_whole(repository)
+
+
+def test_a_place_that_is_no_repository_is_refused_by_name(tmp_path):
+    (tmp_path / "junk.zip").write_bytes(b"junk" * 1000)
+    for place, sentence in (
+        (tmp_path, "^Repository: .* is a directory, must be a file"),
+        (tmp_path / "junk.zip", "^Repository: .*junk.zip is not a repository"),
+        (tmp_path / "no" / "where.db", "^Repository: .* cannot be made: there is no folder"),
+    ):
+        with pytest.raises(RepositoryError, match=sentence):
+            Repository(place)
+    with pytest.raises(RepositoryError, match=r"^Repository: there is no repository at"):
+        Repository(tmp_path / "none.db", create=False)

@@ -819,3 +819,14 @@ def test_values_hold_when_nothing_fits_into_memory(place, rng, monkeypatch):
             repository.add(task)
         assert repository._contents.tasks.kept == {}
         assert_whole(repository)
+
+
+def test_lists_have_places_and_loops_end_where_they_do(repository):
+    repository.add(one_step_task(2.0, 1.0, 0.0), ALWAYS[0])
+    with pytest.raises(IndexError):
+        repository.tasks()[1]
+    assert len(list(repository.tasks())) == len(list(reversed(repository.tasks()))) == 1
+    for listed, name in ((repository.tasks(), "tasks"), (repository.policies(), "policies")):
+        for wrong in (99, -2, "a"):
+            with pytest.raises(InvalidInputError, match=f"^Repository.{name}: index is {wrong!r}, must be in"):
+                listed[wrong]

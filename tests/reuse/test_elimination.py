@@ -10,7 +10,7 @@ import pytest
 import reuse_reference as reference
 from numba import njit
 
-from pastmaster import Exp3Transfer, Informed, InvalidInputError, RegretBalancing, TsallisINF
+from pastmaster import Exp3Transfer, Informed, RegretBalancing, TsallisINF
 from pastmaster.reuse import _elimination_kernels as evidence, _layout as layout, _selector_kernels as kernels
 
 RUNS = 1000
@@ -341,13 +341,6 @@ def test_delta_0_never_eliminates(cls, rng, elimination):
         arm = episode.arm
         selector.tell(episode, (1.0, 0.0, 0.0, 0.0)[arm])
     assert selector.active.all()
-
-
-def test_regret_balancing_needs_a_delta_for_its_confidence_sequences(rng):
-    with pytest.raises(InvalidInputError, match="delta is 0"):
-        make(RegretBalancing, rng, delta=0)
-    with pytest.raises(InvalidInputError, match="delta is 0"):
-        make(Informed, rng, delta=0)
 
 
 @pytest.mark.parametrize("cls", ELIMINATING)

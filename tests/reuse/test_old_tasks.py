@@ -31,33 +31,6 @@ VALUES = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.5]])
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"values": [1.0, 2.0]}, r"Experience: values has shape \(2,\), must be \[tasks, sources\]"),
-        ({"values": np.empty((0, 2))}, r"Experience: values has shape \(0, 2\), must be .* with one task at least"),
-        ({"values": [[1.0, np.nan]]}, r"Experience: values\[0, 1\] is nan, must be a finite number"),
-        ({"values": [[1.0], [np.inf]]}, r"Experience: values\[1, 0\] is inf, must be a finite number"),
-        ({"values": [["a"]]}, r"Experience: values"),
-        ({"values": [[1.0, 2.0], [1.0]]}, r"Experience: values"),
-        ({"values": VALUES, "errors": VALUES[:2]}, r"Experience: errors has shape \(2, 2\), must be .*\(3, 2\)"),
-        ({"values": VALUES, "errors": -VALUES}, r"Experience: errors .*must be numbers from 0 on"),
-        ({"values": VALUES, "spread": VALUES.T}, r"Experience: spread has shape \(2, 3\), must be .*\(3, 2\)"),
-        ({"values": VALUES, "spread": -VALUES}, r"Experience: spread .*must be numbers from 0 on"),
-        ({"values": VALUES, "spread": VALUES * np.nan}, r"Experience: spread\[0, 0\] is nan"),
-        ({"values": VALUES, "best": [1.0]}, r"Experience: best has shape \(1,\), must be numbers, \(3,\)"),
-        ({"values": VALUES, "best": VALUES}, r"Experience: best has shape \(3, 2\), must be numbers, \(3,\)"),
-        (
-            {"values": VALUES, "sources": ["one"]},
-            r"Experience: sources has 1 names, must have one to each of 2 columns",
-        ),
-    ],
-)
-def test_wrong_experience_is_refused_by_name(given, sentence):
-    with pytest.raises(InvalidInputError, match=sentence):
-        Experience(**given)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
         (VALUES[:, :1], r"Informed: experience has 1 columns, must have one to each of 2 sources"),
         (np.ones((3, 3)), r"Informed: experience has 3 columns, must have one to each of 2 sources"),
         ([[0.1, np.nan]], r"Informed: experience: values\[0, 1\] is nan"),

@@ -11,7 +11,7 @@ import reference
 from reuse_reference import LEVEL
 from scipy.stats import binomtest
 
-from pastmaster import InvalidInputError, ProbabilisticPolicyReuse, QLearning, TabularMDP, transfer
+from pastmaster import ProbabilisticPolicyReuse, QLearning, TabularMDP, transfer
 
 STEPS = 6
 
@@ -180,24 +180,3 @@ def test_the_learner_takes_over_from_a_perfect_source_in_the_end(seed):
     chosen["learner"] = QLearning(0.5, 1.0)
     run = transfer(revealing(), [np.array([2])], rng=np.random.default_rng(seed), **chosen)
     assert (run.arms[0, -500:] == 1).mean() > 0.9
-
-
-# Refusals
-
-
-@pytest.mark.parametrize("name", ["psi", "upsilon"])
-@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "1", None])
-def test_probabilities_of_reuse_lie_between_0_and_1(name, bad):
-    with pytest.raises(
-        InvalidInputError, match=rf"ProbabilisticPolicyReuse: {name} is .*, must be (a number, )?in 0 \.\. 1"
-    ):
-        transfer(revealing(), [], episodes=1, rng=np.random.default_rng(0), selector=even(**{name: bad}))
-
-
-@pytest.mark.parametrize("name", ["temperature", "temperature_step"])
-@pytest.mark.parametrize("bad", [-0.1, 1e101, math.inf, math.nan, "1"])
-def test_temperatures_are_neither_negative_nor_infinite(name, bad):
-    with pytest.raises(
-        InvalidInputError, match=rf"ProbabilisticPolicyReuse: {name} is .*, must be (a number, )?in 0 \.\. 1e\+100"
-    ):
-        ProbabilisticPolicyReuse(1, rng=np.random.default_rng(0), **{name: bad})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pastmaster import Experience, Informed, InvalidInputError, Repository, keep
@@ -100,29 +99,6 @@ def test_a_task_left_out_is_not_met_with_its_own_policy(rng, monkeypatch):
     measured_price(rng.random((16, 16)), 50, rng, own=range(16))
     assert {task for _, _, task in seen} == set(range(16))
     assert all(task not in rest and kept <= rest for kept, rest, task in seen)
-
-
-@pytest.mark.parametrize(
-    ("told", "sentence"),
-    [
-        ({"price": "free"}, "price is 'free', must be a number, or 'measured'"),
-        ({"price": "measured"}, "episodes is None"),
-        ({"price": "measured", "episodes": 10, "k": 2}, "price is 'measured' beside another question"),
-        ({"price": "measured", "episodes": 10, "span": 1.0}, "price is 'measured' beside another question"),
-        ({"price": "measured", "episodes": 0}, "episodes is 0"),
-        ({"price": "measured", "episodes": 10, "lower_is_better": True}, "lower_is_better is True"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(told, sentence):
-    with pytest.raises(InvalidInputError, match=rf"^keep: {sentence}"):
-        keep(np.eye(9), **told)
-
-
-def test_a_missing_score_is_named():
-    table = pd.DataFrame(np.eye(3), index=["x", "y", "z"], columns=["a", "b", "c"])
-    table.loc["y", "c"] = np.nan
-    with pytest.raises(InvalidInputError, match=r"^keep: the score of .*y.* under .*c.* is missing, must be known"):
-        keep(table, price="measured", episodes=10)
 
 
 def test_a_repository_measures_with_its_own_tasks(tmp_path):

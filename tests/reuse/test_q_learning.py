@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -370,39 +368,6 @@ def test_the_likelihood_of_the_learner_is_that_of_a_learner_who_learns_as_it_goe
 # Refusals
 
 
-@pytest.mark.parametrize("name", ["step_size", "epsilon"])
-@pytest.mark.parametrize(
-    "bad",
-    [
-        -0.1,
-        1.1,
-        math.nan,
-        math.inf,
-        "fast",
-        "0.5",
-        ["0.5"],
-        None,
-        [],
-        [[0.5]],
-        [0.5, 2.0],
-        [0.5, None],
-        [0.5, "1"],
-        lambda n: 2.0,
-        lambda n: -n,
-        lambda n: "0.5",
-    ],
-)
-def test_a_bad_schedule_is_refused(name, bad):
-    with pytest.raises(InvalidInputError, match=rf"QLearning: {name} is .*, must be numbers in 0 \.\. 1"):
-        QLearning(**{name: bad})
-
-
-@pytest.mark.parametrize("initial", [math.nan, math.inf, -math.inf, "x", "1", None, [1.0]])
-def test_an_initial_value_that_is_no_number_is_refused(initial):
-    with pytest.raises(InvalidInputError, match=r"QLearning: initial is .*, must be a finite number"):
-        QLearning(initial=initial)
-
-
 @pytest.mark.parametrize(
     ("observations", "actions"),
     [
@@ -416,9 +381,3 @@ def test_an_initial_value_that_is_no_number_is_refused(initial):
 def test_spaces_that_are_not_discrete_from_0_are_refused(observations, actions):
     with pytest.raises(InvalidInputError, match=r"QLearning\.start: got .*, must be Discrete observations and actions"):
         QLearning().start(observations, actions, 0.9, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("learn_from", ["all", None, "Own"])
-def test_it_learns_from_own_or_every_and_nothing_else(learn_from):
-    with pytest.raises(InvalidInputError, match=r"QLearning: learn_from is .*, must be one of 'own', 'every'"):
-        QLearning(learn_from=learn_from)

@@ -333,103 +333,6 @@ def test_policy_reuse_takes_any_finite_return(rng):
     assert np.isfinite(selector.probabilities).all()
 
 
-@every_selector
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"n_sources": -1}, "n_sources"),
-        ({"n_sources": 1.5}, "n_sources"),
-        ({"n_sources": True}, "n_sources"),
-        ({"n_sources": "3"}, "n_sources"),
-        ({"n_sources": None}, "n_sources"),
-        ({"n_sources": 10**400}, "n_sources"),
-        ({"episodes": 10**400}, "episodes"),
-        ({"episodes": 0}, "episodes"),
-        ({"episodes": 2.5}, "episodes"),
-        ({"rng": -1}, "rng"),
-        ({"rng": 4.0}, "rng"),
-        ({"rng": True}, "rng"),
-        ({"rng": "4"}, "rng"),
-        ({"rng": np.random.RandomState(0)}, "rng"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(cls, rng, wrong, named):
-    with pytest.raises(InvalidInputError, match=rf"^{cls.__name__}: {named} is "):
-        make(cls, **({"rng": rng} | wrong))
-
-
-@bounded_selector
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"bounds": (1.0, 0.0)}, "bounds"),
-        ({"bounds": (1.0, 1.0)}, "bounds"),
-        ({"bounds": (math.nan, 1.0)}, "bounds"),
-        ({"bounds": (0.0, math.inf)}, "bounds"),
-        ({"bounds": (-1e308, 1e308)}, "bounds"),
-        ({"bounds": (0.0, 1.0, 2.0)}, "bounds"),
-        ({"bounds": "x"}, "bounds"),
-        ({"bounds": "01"}, "bounds"),
-        ({"bounds": ("0", "1")}, "bounds"),
-        ({"bounds": (0.0, "1")}, "bounds"),
-        ({"bounds": ("x", 0.0, 1.0)}, "bounds"),
-        ({"bounds": (0, 10**400)}, "bounds"),
-        ({"clip": 1}, "clip"),
-        ({"clip": "yes"}, "clip"),
-        ({"clip": None}, "clip"),
-        ({"bounds": 3.0}, "bounds"),
-        ({"bounds": None}, "bounds"),
-        ({"delta": -1}, "delta"),
-        ({"delta": 1.5}, "delta"),
-        ({"delta": math.nan}, "delta"),
-        ({"delta": "x"}, "delta"),
-        ({"check_every": 0}, "check_every"),
-        ({"check_every": 2.0}, "check_every"),
-        ({"check_every": 10**400}, "check_every"),
-        ({"delta": 10**400}, "delta"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(cls, rng, wrong, named):
-    with pytest.raises(InvalidInputError, match=rf"^{cls.__name__}: {named} is "):
-        make(cls, rng, **wrong)
-
-
-@pytest.mark.parametrize(
-    ("cls", "wrong"),
-    [
-        (Exp3Transfer, {"elimination": "x"}),
-        (TsallisINF, {"elimination": None}),
-        (TsallisINF, {"elimination": ["paper"]}),
-        (Exp3Transfer, {"elimination": 1}),
-        (Exp3Transfer, {"beta": -0.1}),
-        (Exp3Transfer, {"beta": 1.1}),
-        (Exp3Transfer, {"beta": math.nan}),
-        (Exp3Transfer, {"episodes": None}),
-        (TsallisINF, {"estimator": "x"}),
-        (RegretBalancing, {"kappa": -1.0}),
-        (RegretBalancing, {"kappa": math.inf}),
-        (RegretBalancing, {"kappa": 10**400}),
-        (RegretBalancing, {"preference": 10**400}),
-        (RegretBalancing, {"preference": math.nan}),
-        (RegretBalancing, {"preference": 0.99}),
-        (RegretBalancing, {"delta": 0.0}),
-        (Informed, {"kappa": -1.0}),
-        (Informed, {"preference": "20"}),
-        (Informed, {"delta": 0.0}),
-        (ProbabilisticPolicyReuse, {"psi": 1.1}),
-        (ProbabilisticPolicyReuse, {"upsilon": -0.1}),
-        (ProbabilisticPolicyReuse, {"temperature": -1.0}),
-        (ProbabilisticPolicyReuse, {"temperature_step": math.inf}),
-        (ProbabilisticPolicyReuse, {"temperature": 1.001e100}),
-        (ProbabilisticPolicyReuse, {"temperature_step": 1.001e100}),
-        (ProbabilisticPolicyReuse, {"temperature": 10**400}),
-    ],
-)
-def test_bad_settings_of_one_selector_are_refused_by_name(cls, rng, wrong):
-    with pytest.raises(InvalidInputError, match=rf"^{cls.__name__}: {next(iter(wrong))} is "):
-        make(cls, rng, **wrong)
-
-
 # small numbers of sources
 
 
@@ -616,7 +519,7 @@ def test_a_generator_state_cut_short_is_refused(seed, kind):
 @every_selector
 @pytest.mark.parametrize("state", [None, [], "x", {}])
 def test_what_is_no_state_at_all_is_refused(cls, state):
-    with pytest.raises(InvalidInputError, match="is missing, must be what to_dict returned"):
+    with pytest.raises(InvalidInputError, match=r"must be what to_dict returned$"):
         cls.from_dict(state)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
-from pastmaster import FixedPolicy, InvalidInputError, TabularMDP, solve, transfer
+from pastmaster import FixedPolicy, TabularMDP, solve, transfer
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 
 TASK = TabularMDP(
@@ -85,11 +84,3 @@ def test_networks_stand_in_the_learners_place():
     ]
     assert np.array_equal(ran[0].returns, ran[1].returns)
     assert not np.array_equal(ran[0].returns, ran[2].returns)
-
-
-@pytest.mark.parametrize("wrong", [3, None, gym.spaces.Discrete(2), Acts])
-def test_what_is_no_policy_is_refused(wrong):
-    with pytest.raises(InvalidInputError, match=r"FixedPolicy: policy is .*, must be an array"):
-        FixedPolicy(wrong)
-    with pytest.raises(InvalidInputError, match=r"transfer: sources\[0\]"):
-        played(sources=[wrong])

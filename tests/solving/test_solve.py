@@ -356,21 +356,6 @@ def test_surveillance_is_solved_quickly_and_canonically():
     assert solution.converged
 
 
-# Refusals
-
-
-@pytest.mark.parametrize("tol", [0, -1e-9, np.nan, np.inf, "small", None])
-def test_a_wrong_tol_is_refused(tol):
-    with pytest.raises(InvalidInputError, match=r"solve: tol is .*, must be a positive number"):
-        solve(TabularMDP([[0]], [[0]], gamma=0.9), tol=tol)
-
-
-@pytest.mark.parametrize("mdp", [None, [[0]], "FrozenLake-v1"])
-def test_only_tasks_can_be_solved(mdp):
-    with pytest.raises(InvalidInputError, match=rf"solve: task is a {type(mdp).__name__}, must be a TabularMDP"):
-        solve(mdp)
-
-
 # A solution is a policy
 
 SIX = [reference.random_mdp(np.random.default_rng(i), 6, 3, 2, horizon=20) for i in range(3)]

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from pastmaster import GymTask, InvalidInputError, TabularEnv, TabularMDP
+from pastmaster import GymTask, InvalidInputError, TabularMDP
 from pastmaster.tables import html_table, one_line
 
 LAKE = "FrozenLake-v1"
@@ -84,29 +84,6 @@ def test_one_line_keeps_both_ends(width):
     assert line[:3] == "beg"
     assert line[-3:] == "end"
     assert one_line("a\n b") == "a b"
-
-
-FROM = r"TabularMDP\.from_gymnasium: "
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: TabularMDP.from_gymnasium("Nope-v1", gamma=0.9), FROM + "env is 'Nope-v1', must be an env"),
-        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=1, horizon=None), FROM + r"gamma is 1, must be in \[0, 1\)"),
-        (lambda: TabularMDP.from_gymnasium(LAKE, gamma=0.9, horizon=1.5), FROM + "horizon is 1.5, must be"),
-        (lambda: TabularMDP.from_gymnasium("CartPole-v1", gamma=0.9), FROM + ".* has no transition table P"),
-        (lambda: TabularMDP([[0]], [[0.0]], gamma=0.9, name=None), "TabularMDP: name is None, must be a text"),
-        (lambda: GymTask(LAKE, name=3), "GymTask: name is 3, must be a text"),
-        (lambda: GymTask(LAKE, ["desc"]), r"GymTask: kwargs is \['desc'\], must be a dict"),
-        (lambda: GymTask(LAKE, wrappers=3), "GymTask: wrappers is 3, must be a list"),
-        (lambda: GymTask(LAKE, wrappers=["TimeLimit"]), r"GymTask: wrappers\[0\] is 'TimeLimit', must be a mapping"),
-        (lambda: TabularEnv(3), "TabularEnv: mdp is 3, must be a TabularMDP"),
-    ],
-)
-def test_what_is_no_task_is_refused_by_the_function_that_was_called(call, sentence):
-    with pytest.raises(InvalidInputError, match=f"^{sentence}"):
-        call()
 
 
 def test_a_task_of_plain_sums_has_no_table():

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from pastmaster import GymTask, InvalidInputError, TabularMDP, solve
+from pastmaster import GymTask, TabularMDP, solve
 from pastmaster.errors import ContractError
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.testing import check_policy
@@ -148,10 +148,3 @@ def test_a_policy_that_overwrites_a_mapping_is_named():
     spaces = gym.spaces.Dict({"x": BOX}), TWO
     with pytest.raises(ContractError, match="act changes its observations"):
         check_policy(Overwriting(), spaces)
-
-
-def test_what_is_no_policy_or_no_space_is_refused():
-    with pytest.raises(InvalidInputError, match="check_policy: policy is 5, must be an array"):
-        check_policy(5, LINE)
-    with pytest.raises(InvalidInputError, match="check_policy: task is 'CartPole-v1', must be a task"):
-        check_policy(Good(), "CartPole-v1")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reference import random_mdp
 
-from pastmaster import GymTask, InvalidInputError, TabularMDP
+from pastmaster import GymTask, TabularMDP
 from pastmaster.errors import ContractError
 from pastmaster.testing import check_task
 
@@ -179,10 +179,3 @@ def test_a_model_that_was_changed_is_named():
     object.__setattr__(leaky, "probability", wrong)
     with pytest.raises(ContractError, match=r"probability\[0, 0\] sums to 0\.9, must be 1"):
         check_task(leaky)
-
-
-def test_what_is_no_task_is_refused():
-    with pytest.raises(InvalidInputError, match=r"check_task: task is .*, must be a TabularMDP or a GymTask"):
-        check_task(Walk())
-    with pytest.raises(InvalidInputError, match="check_task: episodes is 0, must be"):
-        check_task(box(Walk), episodes=0)

@@ -162,21 +162,6 @@ def test_bounds_have_names_and_a_span():
     assert (bounds.lower, bounds.upper, bounds.span) == (-1.5, 2.0, 3.5)
 
 
-@pytest.mark.parametrize("kind", ["tight", None, "EXACT", 1])
-def test_an_unknown_kind_is_refused(kind):
-    with pytest.raises(InvalidInputError, match=r"return_bounds: kind is .*, must be one of 'exact', 'paper'"):
-        return_bounds(TabularMDP([[0]], [[0]], gamma=0.9), kind=kind)
-
-
-def test_wrong_tasks_are_refused():
-    with pytest.raises(InvalidInputError, match="return_bounds: tasks is empty"):
-        return_bounds([])
-    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[1\]\.gamma is 0\.8, must be 0\.9"):
-        return_bounds([TabularMDP([[0]], [[0]], gamma=0.9), TabularMDP([[0]], [[0]], gamma=0.8)])
-    with pytest.raises(InvalidInputError, match=r"return_bounds: tasks\[0\] is a str"):
-        return_bounds(["FrozenLake-v1"])
-
-
 # model_difference
 
 

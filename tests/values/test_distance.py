@@ -107,24 +107,3 @@ def test_cross_values_are_left_as_they_were():
     policy_distance(U, paired=True)
     assert U.tolist() == [[1.0, 3.0], [0.0, 4.0]]
     assert U.flags.writeable
-
-
-@pytest.mark.parametrize(
-    ("U", "options", "message"),
-    [
-        ([[1.0, np.nan], [0.0, 1.0]], {}, r"U\[0, 1\] is nan, must be finite"),
-        ([[1.0, 0.0], [-np.inf, 1.0]], {"directed": True}, r"U\[1, 0\] is -inf, must be finite"),
-        ([1.0, 2.0], {}, r"U has shape \(2,\), must be \[N, M\]"),
-        (np.zeros((0, 0)), {}, r"U has shape \(0, 0\)"),
-        (np.zeros((2, 0)), {"directed": True}, r"U has shape \(2, 0\)"),
-        (np.zeros((2, 2, 2)), {}, r"U has shape \(2, 2, 2\)"),
-        (np.zeros((2, 3)), {}, r"U has shape \(2, 3\), must be square unless directed"),
-        (np.zeros((2, 3)), {"directed": True, "paired": True}, r"U has shape \(2, 3\), must be square"),
-        ([[1.0, 2.0], [3.0]], {}, r"U"),
-        ([["a"]], {}, r"U"),
-        (np.zeros((2, 2)), {"paired": "yes"}, r"paired is 'yes', must be True, False or None"),
-    ],
-)
-def test_wrong_cross_values_are_refused(U, options, message):
-    with pytest.raises(InvalidInputError, match="policy_distance: .*" + message):
-        policy_distance(U, **options)

@@ -14,7 +14,6 @@ from pastmaster import (
     cross_values,
     estimate_cross_values,
     return_bounds,
-    solve,
 )
 
 TASK = TabularMDP([[1, 0], [0, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
@@ -79,27 +78,6 @@ def test_what_is_no_task_in_a_list_is_refused_with_a_remedy(agent):
         agent.repository.add("CartPole-v1")
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (solve(TASK), r"policies is Solution.*, must be a list of policies: pass \[policy\]"),
-        (lambda state: 0, r"policies is <function.*, must be a list of policies: pass \[policy\]"),
-        ("a.zip", "policies is 'a.zip', must be a list of policies"),
-        (3, "policies is 3, must be a list of policies"),
-    ],
-)
-@pytest.mark.parametrize("caller", ["cross_values", "estimate_cross_values"])
-def test_what_is_no_list_of_policies_is_refused_with_a_remedy(caller, given, sentence):
-    with pytest.raises(InvalidInputError, match=f"^{caller}: {sentence}"):
-        TAKERS[caller]([TASK], given)
-
-
-def test_a_dict_of_policies_is_refused_where_names_would_be_lost():
-    sentence = r"policies is a dict, must be a list of policies: pass list\(policies.values\(\)\)"
-    with pytest.raises(InvalidInputError, match=f"^cross_values: {sentence}"):
-        cross_values([TASK], {"a": [0, 0]})
-
-
 def test_a_dict_names_what_is_estimated():
     found = estimated({"x": TASK, 7: TASK}, {"stay": [0, 0], "go": [1, 1]})
     assert (found.tasks, found.policies) == (("x", "7"), ("stay", "go"))
@@ -112,15 +90,3 @@ def test_a_dict_names_what_is_estimated():
         estimated({})
     with pytest.raises(InvalidInputError, match=r"^estimate_cross_values: tasks\[0\] is a int, must be a TabularMDP"):
         estimated({"x": 3})
-
-
-def test_progress_is_a_flag():
-    with pytest.raises(InvalidInputError, match=r"^cross_values: progress is 'yes', must be True or False"):
-        cross_values(TASK, POLICIES, progress="yes")
-
-
-@pytest.mark.parametrize("function", [valued, estimated, return_bounds])
-def test_an_array_of_any_size_is_refused_before_it_is_walked(function):
-    """A view of 10^18 numbers takes no memory; a list of its rows takes all there is."""
-    with pytest.raises(InvalidInputError, match=r"tasks is array.*holds more than"):
-        function(np.broadcast_to(np.float64(0.0), (10**9, 10**9)))

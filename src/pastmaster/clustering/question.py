@@ -67,7 +67,9 @@ class Question:
     def check_asked(self, caller: str) -> None:
         """Refuse a question that asks for nothing."""
         if self.episodes is None and self.n_clusters is None and self.max_radius is None:
-            raise InvalidInputError(f"{caller}: give episodes and span, or n_clusters, or max_radius")
+            raise InvalidInputError(
+                f"{caller}: nothing is asked, must be one question: episodes and span, or n_clusters, or max_radius"
+            )
 
     def counts(self, n_tasks: int) -> range:
         """The numbers of cells that an answer may have."""

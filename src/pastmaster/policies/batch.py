@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import Array, as_array
-from pastmaster.checks import attribute, listed
+from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.stack import NetworkStack
@@ -58,12 +58,12 @@ def check_parts(policy: Any, observations: Any) -> None:
 
 def is_random(policy: Any) -> bool:
     """Whether a policy draws its actions, by numbers that it is given."""
-    return bool(attribute(policy, "random"))
+    return bool(getattr(policy, "random", None))
 
 
 def is_recurrent(policy: Any) -> bool:
     """Whether a policy remembers what it saw in an episode, and so is begun anew for each."""
-    return attribute(policy, "recurrent") is True
+    return getattr(policy, "recurrent", None) is True
 
 
 def begun(policy: Any) -> Any:

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute, text
+from pastmaster.checks import text
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.policies.network import NetworkPolicy
@@ -38,7 +38,7 @@ def data_of(policy: Any) -> list[Any] | None:
 def is_array(policy: Any) -> bool:
     """Whether this is an array, or is taken for one: a list, a tuple, a DataFrame, a tensor."""
     return isinstance(policy, np.ndarray | list | tuple) or (
-        attribute(policy, "__array__") is not None and not callable(policy)
+        getattr(policy, "__array__", None) is not None and not callable(policy)
     )
 
 

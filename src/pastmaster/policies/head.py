@@ -63,10 +63,7 @@ def limit_from_plain(caller: str, name: str, values: Any, size: int) -> Array | 
     """A limit as ``plain_limit`` wrote it."""
     if values is None:
         return None
-    try:
-        array = np.asarray(values, object)
-    except Exception:  # of whatever kind: it is raised by what was given
-        array = np.empty(0, object)
+    array = np.asarray(values, object)
     if array.size != size or not all(
         entry is None or (is_number(entry) and is_finite(entry)) for entry in array.ravel()
     ):

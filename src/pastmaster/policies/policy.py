@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, as_floats, reach_of, sealed
-from pastmaster.checks import attribute, flag, listed
+from pastmaster.checks import flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
 from pastmaster.tables import shown
@@ -45,8 +45,8 @@ class Policy(Protocol):
 
 
 def is_policy(policy: Any) -> bool:
-    """Whether this has a method ``act``; unlike ``isinstance``, whatever its attributes raise."""
-    return callable(attribute(policy, "act"))
+    """Whether this has a method ``act``."""
+    return callable(getattr(policy, "act", None))
 
 
 def spaces_of(task: Any, place: str) -> tuple[gym.Space[Any], gym.Space[Any]]:

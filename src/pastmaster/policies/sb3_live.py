@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
 from pastmaster.policies.network import NetworkPolicy
@@ -26,8 +25,8 @@ def missing(caller: str) -> InvalidInputError:
 
 def is_model(thing: Any) -> bool:
     """Whether this is a live model of Stable-Baselines3, or acts like one."""
-    has = all(attribute(thing, name) is not None for name in ("policy", "action_space"))
-    return has and callable(attribute(thing, "predict"))
+    has = all(getattr(thing, name, None) is not None for name in ("policy", "action_space"))
+    return has and callable(getattr(thing, "predict", None))
 
 
 class PredictPolicy:

@@ -16,9 +16,7 @@ SERVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 def parse(url_or_path: Any) -> sa.URL:
     """The address of a database, from a path or a URL."""
     path = file_path("Repository", "url_or_path", url_or_path, "a path, or a URL of PostgreSQL")
-    text = (
-        str.__str__(url_or_path) if isinstance(url_or_path, str) else str(path)
-    )  # a path has "/" once where a URL has it twice
+    text = url_or_path if isinstance(url_or_path, str) else str(path)  # a path has "/" once where a URL has it twice
     if "://" not in text:
         return sa.URL.create("sqlite", database=text)
     try:

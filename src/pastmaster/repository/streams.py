@@ -306,10 +306,7 @@ def _as_text(value: Any) -> Any:
         return f"QLearning {digest(*value.identity, versions=False)}"
     if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
         return f"array {digest(np.asarray(value), versions=False)}"
-    try:
-        text = repr(value)
-    except Exception:  # of whatever kind: it is the value's
-        text = " at 0x"
+    text = repr(value)
     if " at 0x" in text:
         return getattr(value, "__qualname__", type(value).__qualname__)
     return text

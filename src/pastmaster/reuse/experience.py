@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, as_floats, sealed
-from pastmaster.checks import attribute
+from pastmaster.checks import listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import CrossValueEstimate
 from pastmaster.reuse import _model_kernels as kernels
@@ -84,7 +84,7 @@ class Experience:
                     )
                 object.__setattr__(self, name, array)
         if self.sources is not None:
-            names = [str(name) for name in self.sources]
+            names = [str(name) for name in listed(self.sources, "Experience: sources", "a list of names")]
             if len(names) != values.shape[1]:
                 raise InvalidInputError(
                     f"Experience: sources has {len(names)} names, must have one to each of {values.shape[1]} columns"
@@ -124,7 +124,7 @@ def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] 
     Its columns must be the sources: as many, and of these names where both have names. Of an estimate of more policies
     the sources' columns are taken, by name.
     """
-    columns = attribute(given, "columns")
+    columns = getattr(given, "columns", None)
     try:
         if isinstance(given, Experience):
             found = given

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import BoolArray, sealed
-from pastmaster.checks import as_number, attribute, optional_whole, whole, within
+from pastmaster.checks import as_number, optional_whole, whole, within
 from pastmaster.errors import InvalidInputError, PastmasterError, TaskError
 from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.reuse import _episode_kernels as kernels
@@ -47,7 +47,7 @@ class Problem:
             raise _no_task(task)
         self.names, given = named_sources(sources)
         horizon = optional_whole("transfer", "horizon", horizon)
-        if settings is not None and (isinstance(settings, type) or not callable(attribute(settings, "start"))):
+        if settings is not None and (isinstance(settings, type) or not callable(getattr(settings, "start", None))):
             raise InvalidInputError(
                 f"transfer: learner is {shown(settings)}, must be a QLearning(), an SB3Learning(...), for a "
                 "policy FixedPolicy(policy), or an object with a method start"

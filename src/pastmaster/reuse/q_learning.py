@@ -134,7 +134,7 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
         known = _decaying(schedule) if type(schedule) is decay else None
         values = known if known is not None else _first_values(schedule) if callable(schedule) else schedule
         table = np.atleast_1d(as_floats(values, f"QLearning: {name}"))
-    except Exception as error:  # of whatever kind: it is the schedule's
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise InvalidInputError(refused) from error
     if table.ndim != 1 or not len(table) or not ((table >= 0) & (table <= 1)).all():
         raise InvalidInputError(refused)

@@ -333,7 +333,7 @@ class Selector(ABC):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Make a selector from what ``to_dict`` returned."""
         caller = f"{cls.__name__}.from_dict"
-        state = mapping(state, f"{caller}: state", "what to_dict returned") if isinstance(state, Mapping) else {}
+        state = mapping(state, f"{caller}: state", "what to_dict returned")
         for key in ("selector", "arguments", "rng", "arms", "memory", "checksum", "open"):
             if key not in state:
                 raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, sealed
-from pastmaster.checks import as_index, as_name, attribute, is_number, listed
+from pastmaster.checks import as_index, as_name, is_number, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies import FunctionPolicy, Policy, TablePolicy, as_policy
 from pastmaster.policies.batch import action_of
@@ -43,7 +43,7 @@ def named_sources(sources: Any) -> tuple[list[str], list[Any]]:
         return _distinct([as_name(name, "transfer: sources") for name in names]), given
     if isinstance(sources, str | Path) or not isinstance(sources, Iterable):
         raise InvalidInputError(f"{caller} {shown(sources)}, must be a list of policies: pass [policy]")
-    if attribute(sources, "__array__") is not None and not isinstance(sources, np.ndarray):
+    if getattr(sources, "__array__", None) is not None and not isinstance(sources, np.ndarray):
         raise InvalidInputError(f"{caller} a {type(sources).__name__}, must be a list of policies: pass [table]")
     policies = listed(sources, "transfer: sources", "a list of policies")
     if policies and all(is_number(policy) for policy in policies):
@@ -72,7 +72,7 @@ def numbered(n: int) -> list[str]:
 
 def _own_name(policy: Any) -> str:
     """What a policy says that it is called, or a function; empty if it does not."""
-    name = attribute(policy, "name") or attribute(policy, "__name__")
+    name = getattr(policy, "name", None) or getattr(policy, "__name__", None)
     return name if isinstance(name, str) and name != "<lambda>" else ""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pastmaster.errors import InvalidInputError, PastmasterError
+from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_recurrent
 from pastmaster.reuse.episodes import CompiledEpisodes, PlainEpisodes, Trial
 from pastmaster.reuse.exp3_transfer import Exp3Transfer
@@ -94,10 +94,6 @@ class Plan:
             made = self.factory(len(self.problem.sources), episodes, bounds=bounds, rng=rng, **known)
         except TypeError as error:
             raise InvalidInputError(f"transfer: selector cannot be called as {CALL}: {shown(error)}") from error
-        except PastmasterError:
-            raise
-        except Exception as error:  # of whatever kind: it is the selector's
-            raise InvalidInputError(f"transfer: selector raised {shown(error)}, called as {CALL}") from error
         if not isinstance(made, SelectorProtocol):
             raise InvalidInputError(
                 f"transfer: selector makes {shown(made)}, must make an object with methods ask and tell"

@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 from pastmaster.tasks.jax_dynamics import jax_of
@@ -47,12 +46,12 @@ class BraxEnv:
     def __init__(self, env: Any) -> None:
         jax = jax_of(CALLER)
         wanted = ("reset", "step", "sys", "observation_size", "action_size")
-        if isinstance(env, type) or any(attribute(env, name) is None for name in wanted):
+        if isinstance(env, type) or any(getattr(env, name, None) is None for name in wanted):
             raise InvalidInputError(
                 f"{CALLER}: env is {shown(env)}, must be a Brax environment, as brax.envs.get_environment(name) makes "
                 "it"
             )
-        if (inner := attribute(env, "unwrapped")) is not None and inner is not env:
+        if (inner := getattr(env, "unwrapped", None)) is not None and inner is not env:
             raise InvalidInputError(
                 f"{CALLER}: env is {shown(type(env).__name__)}, a wrapper, must be the environment itself: "
                 "brax.envs.get_environment(name), or env.unwrapped"

@@ -20,7 +20,6 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
@@ -64,12 +63,12 @@ class Dynamics:
 
     def __init__(self, env: Any) -> None:
         jax_of(CALLER)
-        if isinstance(env, type) or not all(callable(attribute(env, name)) for name in ("reset", "step")):
+        if isinstance(env, type) or not all(callable(getattr(env, name, None)) for name in ("reset", "step")):
             raise InvalidInputError(
                 f"{CALLER}: env is {shown(env)}, must be an object with the methods reset(key, params) and "
                 "step(key, state, action, params), or the id of one that is registered with Gymnasium"
             )
-        self.env, self.name = env, str(attribute(env, "called") or type(env).__name__)
+        self.env, self.name = env, str(getattr(env, "called", None) or type(env).__name__)
         self.key = self._key()
         self._hash = hash(self.key)
 
@@ -83,7 +82,7 @@ class Dynamics:
 
     def _key(self) -> Any:
         """What tells an environment from others: its class and its settings, as they are now."""
-        settings = attribute(self.env, "__dict__")
+        settings = getattr(self.env, "__dict__", None)
         return (type(self.env), _content(settings, {})) if isinstance(settings, dict) else Same(self.env)
 
     def now(self) -> Dynamics:
@@ -110,7 +109,7 @@ class Dynamics:
 
     def filled(self, params: Any) -> Any:
         """Parameters as a tree of arrays: the environment's own where None, or with some of them replaced by name."""
-        own = attribute(self.env, "default_params")
+        own = getattr(self.env, "default_params", None)
         if own is not None and (params is None or isinstance(params, Mapping)):
             params = self._replaced(own, dict(params or {}))
         flatten = jax_of(CALLER).tree_util.tree_flatten_with_path
@@ -121,7 +120,7 @@ class Dynamics:
 
     def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
         """The environment's own parameters, some of them replaced."""
-        fields = attribute(own, "_fields")  # of a named tuple
+        fields = getattr(own, "_fields", None)  # of a named tuple
         if isinstance(own, Mapping):
             known = list(own)
         else:
@@ -132,7 +131,7 @@ class Dynamics:
             )
         for name, value in some.items():  # a list for an array is one too, not a tree of numbers
             usual = own[name] if isinstance(own, Mapping) else getattr(own, name)
-            if isinstance(value, list | tuple) and attribute(usual, "dtype") is not None:
+            if isinstance(value, list | tuple) and getattr(usual, "dtype", None) is not None:
                 some[name] = np.asarray(value)
         if isinstance(own, Mapping):
             return dict(own) | some
@@ -174,7 +173,7 @@ class Dynamics:
         return self._space("observation_space", params), self._space("action_space", params)
 
     def _space(self, name: str, params: Any) -> gym.Space[Any]:
-        given = attribute(self.env, name)
+        given = getattr(self.env, name, None)
         if callable(given) and not isinstance(given, gym.Space):
             try:
                 given = given(params)
@@ -182,16 +181,16 @@ class Dynamics:
                 raise InvalidInputError(f"{CALLER}: {self.name}: {name} raised {shown(error)}") from error
         if isinstance(given, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
             return given
-        size, shape = attribute(given, "n"), attribute(given, "shape")
+        size, shape = getattr(given, "n", None), getattr(given, "shape", None)
         if isinstance(size, int | np.integer):
             return gym.spaces.Discrete(int(size))
-        low, high = attribute(given, "low"), attribute(given, "high")
+        low, high = getattr(given, "low", None), getattr(given, "high", None)
         if low is None or high is None or not isinstance(shape, tuple):
             raise InvalidInputError(
                 f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box, of Gymnasium or of "
                 f"gymnax: set it, or define {name}(self, params)"
             )
-        dtype = np.dtype(attribute(given, "dtype") or np.float32)
+        dtype = np.dtype(getattr(given, "dtype", None) or np.float32)
         low, high = (np.broadcast_to(np.asarray(limit), shape).astype(dtype) for limit in (low, high))
         return gym.spaces.Box(low, high, shape, dtype.type)
 
@@ -226,13 +225,13 @@ def _content(value: Any, seen: dict[int, int]) -> Any:
         return type(value), tuple((_content(key, seen), _content(item, seen)) for key, item in value.items())
     if isinstance(value, list | tuple):
         return type(value), tuple(_content(item, seen) for item in value)
-    if attribute(value, "dtype") is not None and attribute(value, "shape") is not None:
+    if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) is not None:
         try:
             array = np.asarray(value)
-        except Exception:  # of whatever kind: a type of JAX's own, or what is not there while a program is traced
+        except TypeError:  # a type of JAX's own, or what is not there while a program is traced
             return Same(value)
         return array.shape, array.dtype, Same(value) if array.dtype.hasobject else array.tobytes()
-    settings = attribute(value, "__dict__")
+    settings = getattr(value, "__dict__", None)
     return (type(value), _content(settings, seen)) if isinstance(settings, dict) else Same(value)
 
 
@@ -250,7 +249,8 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
     first, state = _traced(dynamics, "reset", jax, key, params)
     following, after, reward, terminated, truncated = _traced(dynamics, "step", jax, key, state, action, params)
     for call, observation in (("reset", first), ("step", following)):
-        shape, dtype = attribute(observation, "shape"), attribute(observation, "dtype")
+        shape: Any = getattr(observation, "shape", None)
+        dtype: Any = getattr(observation, "dtype", None)
         if shape != observations[0] or not np.can_cast(dtype, observations[1], "same_kind"):
             raise InvalidInputError(
                 f"{CALLER}: {name}: {call} returns an observation {_shape_of(observation)}, must be of its space, "
@@ -266,7 +266,7 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
                 f"{_shape_of(old)} as from reset"
             )
     for what, given, kinds in (("reward", reward, "fiub"), ("end", terminated, "b"), ("cut", truncated, "b")):
-        if given is not False and (attribute(given, "shape") != () or given.dtype.kind not in kinds):
+        if given is not False and (getattr(given, "shape", None) != () or given.dtype.kind not in kinds):
             wanted = "one number" if what == "reward" else "one bool"
             raise InvalidInputError(f"{CALLER}: {name}: step returns the {what} {_shape_of(given)}, must be {wanted}")
 
@@ -283,7 +283,7 @@ def _traced(dynamics: Dynamics, call: str, jax: Any, *arguments: Any) -> Any:
 
 
 def _shape_of(value: Any) -> str:
-    shape, dtype = attribute(value, "shape"), attribute(value, "dtype")
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     return shown(value) if shape is None else f"{dtype}{list(shape)}"
 
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import attribute, whole
+from pastmaster.checks import whole
 from pastmaster.tasks.jax_dynamics import CALLER, Dynamics, action_type, jax_of, single_precision
 
 SEEDS = 2**32  # JAX takes this many
@@ -99,10 +99,10 @@ class JaxEnv(gym.Env[Any, Any]):
         self.params = self.dynamics.filled(params)
         self.observation_space, self.action_space = spaces = self.dynamics.spaces(self.params)
         self.dynamics.check(self.params, spaces)
-        self.max_steps = attribute(self.params, "max_steps_in_episode")
+        self.max_steps = getattr(self.params, "max_steps_in_episode", None)
         if self.max_steps is not None:
             self.max_steps = int(self.max_steps)
-        self.reward_range = attribute(env, "reward_range")
+        self.reward_range = getattr(env, "reward_range", None)
         self._lanes = JaxLanes(self.dynamics, self.params, 1, spaces)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.checks import LARGEST_SEED, as_index, attribute, is_word, whole
+from pastmaster.checks import LARGEST_SEED, as_index, is_word, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 from pastmaster.tasks.tabular import TabularMDP
@@ -87,7 +87,8 @@ class TabularEnv(gym.Env[Any, Any]):
             raise InvalidInputError(
                 f"TabularEnv: render_mode is {shown(render_mode)}, must be None, 'ansi' or 'rgb_array'"
             )
-        if picture is not None and not (callable(attribute(picture, "ansi")) and callable(attribute(picture, "rgb"))):
+        can_draw = all(callable(getattr(picture, name, None)) for name in ("ansi", "rgb"))
+        if picture is not None and not can_draw:
             raise InvalidInputError(f"TabularEnv: picture is {shown(picture)}, must have methods ansi and rgb")
         self.mdp = mdp
         self.picture = StatePicture(mdp) if picture is None else picture

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from pastmaster.checks import attribute, whole
+from pastmaster.checks import whole
 from pastmaster.errors import ContractError, InvalidInputError
 from pastmaster.tables import shown
 from pastmaster.testing.policies import check_policy
@@ -58,7 +58,7 @@ def check_learner(
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         if not isinstance(space, gym.Space):
             raise InvalidInputError(f"check_learner: {name} is {shown(space)}, must be a space of Gymnasium")
-    if isinstance(settings, type) or not callable(attribute(settings, "start")):
+    if isinstance(settings, type) or not callable(getattr(settings, "start", None)):
         raise ContractError(
             f"check_learner: {shown(settings)} has no method start(observation_space, action_space, gamma, rng): pass "
             "an object, not a class"

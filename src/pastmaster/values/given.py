@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from pastmaster.checks import as_name, attribute, each, listed, mapping
+from pastmaster.checks import as_name, each, listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.policy import is_policy
 from pastmaster.policies.sb3_live import is_model
@@ -59,7 +59,7 @@ def not_a_task(place: str, task: Any) -> InvalidInputError:
     """The error for what is no task where one must be."""
     remedy = ""
     if isinstance(task, gym.Env):
-        spec = attribute(task, "spec")
+        spec = getattr(task, "spec", None)
         name = repr(spec.id) if spec is not None else "a function that makes it"
         remedy = f": pass GymTask({name})"
     elif isinstance(task, str):
