@@ -135,7 +135,7 @@ CALLS = {
         ({"rng": "x"}, "rng is 'x', must be a seed (a whole number, at least 0), a numpy.random.Generator"),
         (
             {"k": "x"},
-            "k is no option here (did you mean n_clusters?), must be one of backend, certify, certify_seconds,",
+            "k is no option here (did you mean n_clusters?), must be one of certify, certify_seconds,",
         ),
         ({"n_clusters": "x"}, "n_clusters is 'x', must be a whole number, in 1..1"),
         ({"certify": "x"}, "certify is 'x', must be True or False"),
@@ -168,7 +168,7 @@ CALLS = {
         ({"clustering": "x"}, "clustering is 'x', must be a mapping of options"),
         (
             {"clustering": {"zebra": 1}},
-            "clustering holds 'zebra', must hold some of backend, certify, certify_seconds, chain, directed,",
+            "clustering holds 'zebra', must hold some of certify, certify_seconds, chain, directed,",
         ),
         ({"name": 3}, "name is 3, must be a text"),
         ({"name": ""}, "name is '', must be a text of 1 to 200 letters"),
@@ -177,9 +177,9 @@ CALLS = {
         ({"clustering": "x"}, "clustering is 'x', must be a mapping of options"),
         (
             {"clustering": {"zebra": 1}},
-            "clustering holds 'zebra', must hold some of backend, certify, certify_seconds, chain, directed,",
+            "clustering holds 'zebra', must hold some of certify, certify_seconds, chain, directed,",
         ),
-        ({"trials": "x"}, "trials is no option here, must be one of backend, bounds, clustering,"),
+        ({"trials": "x"}, "trials is no option here, must be one of bounds, clustering,"),
     ),
     "ContinualTransfer.run": Call(agent, dict).refuses(
         ({"stream": None}, "stream is None, must be a task or a list of tasks"),

@@ -118,7 +118,7 @@ CALLS = {
         ({"horizon": "x"}, "horizon is 'x', must be a whole number, at least 1 (and < 1e12)"),
         ({"horizon": 2}, "horizon is 2, but the task has its own, 4: leave it out"),
         ({"n_jobs": "x"}, "n_jobs is 'x', must be a positive number of workers, or -1 for one to a core"),
-        ({"backend": "x"}, "backend is 'x', must be one of threads, loky, dask, ray, or None"),
+        ({"executor": "x"}, "executor is 'x', must be"),
         ({"save": 3}, "save is 3, must be the path of a folder"),
         ({"progress": "x"}, "progress is 'x', must be True or False"),
         ({"gamma": "x"}, "gamma is 'x', but the task has its own, 0.5: leave it out"),

@@ -20,7 +20,7 @@ POLICIES_OF_SEVERAL = [
     ({"tasks": "x"}, "tasks is 'x', must be a task or a list of tasks"),
     ({"policies": "x"}, "policies is 'x', must be a list of policies"),
     ({"n_jobs": "x"}, "n_jobs is 'x', must be a positive number of workers, or -1 for one to a core"),
-    ({"backend": "x"}, "backend is 'x', must be one of threads, loky, dask, ray, or None"),
+    ({"executor": "x"}, "executor is 'x', must be"),
     ({"save": 3}, "save is 3, must be the path of a folder"),
     ({"progress": "x"}, "progress is 'x', must be True or False"),
 ]

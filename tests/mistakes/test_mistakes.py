@@ -18,7 +18,6 @@ import of_jax
 import of_policies
 import of_repository
 import of_reuse
-import of_rivals
 import of_selectors
 import of_service
 import of_tables
@@ -37,7 +36,6 @@ ROOMS = (
     of_values,
     of_reuse,
     of_selectors,
-    of_rivals,
     of_policies,
     of_repository,
     of_service,
@@ -67,7 +65,7 @@ EXCEPTIONS = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "what calls return": "Assignment Bounds ContinualRun Episode KeepCurve LowerBound RegretGuarantee Sensitivity "
     "clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability continual.Reclustered "
-    "continual.TaskDone estimation.EpisodeRange estimation.Estimate repository.ClusteringRecord repository.Damage "
+    "continual.TaskDone estimation.EpisodeRange estimation.Estimate repository.Checked repository.ClusteringRecord repository.Damage "
     "repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
     "reuse.Advice",
     "protocols": "policies.Policy reuse.Learner reuse.LearnerSettings reuse.SelectorProtocol",
