@@ -705,7 +705,10 @@ def test_the_generator_is_drawn_from_once(repository):
         ({"hooks": 3}, "ContinualTransfer: hooks is 3, must be a list"),
         ({"model": "yes"}, "ContinualTransfer: model is 'yes', must be True or False"),
         ({"seed": 3}, r"ContinualTransfer: seed is no option here \(did you mean rng\?\), must be one of"),
-        ({"selecter": "ppr"}, r"ContinualTransfer: selecter is no option here \(did you mean selector\?\), must"),
+        (
+            {"selecter": "ppr"},
+            r"ContinualTransfer: selecter is no option here \(did you mean selector or executor\?\), must",
+        ),
         ({"clustering": {"k": 2, "restarts": 3}}, "ContinualTransfer: clustering holds 'restarts', must hold some of"),
         (
             {"clustering": {"k": 2, "price": 3}},

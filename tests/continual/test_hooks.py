@@ -318,7 +318,7 @@ def test_a_picture_of_a_stream_names_its_tasks(repository):
     axes = run.plot().axes[-1]
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert len(labels) == 3
-    assert all(label.startswith("coloured") for label in labels)
+    assert all(label.startswith("weights") for label in labels)  # what differs between their names
     many = replace(
         run, names=run.names * 20, returns=np.tile(run.returns, (20, 1)), values=np.tile(run.values, 20),
         n_sources=np.tile(run.n_sources, 20), evaluation_episodes=np.tile(run.evaluation_episodes, 20),

@@ -66,8 +66,8 @@ EXCEPTIONS = {
     "what calls return": "Assignment Bounds ContinualRun Episode KeepCurve LowerBound RegretGuarantee Sensitivity "
     "clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability continual.Reclustered "
     "continual.TaskDone estimation.EpisodeRange estimation.Estimate repository.Checked repository.ClusteringRecord "
-    "repository.Damage repository.PolicyRecord repository.Records repository.StoredRun repository.Stream repository.TaskRecord "
-    "reuse.Advice",
+    "repository.Damage repository.PolicyRecord repository.Records repository.StoredRun repository.Stream "
+    "repository.TaskRecord reuse.Advice",
     "protocols": "policies.Policy reuse.Learner reuse.LearnerSettings reuse.SelectorProtocol",
     "readers of files and models, whose tests are in tests/policies": "policies.OnnxPolicy policies.TorchPolicy "
     "policies.PredictPolicy policies.from_sb3 policies.normalisation_of",

@@ -11,7 +11,6 @@ from repository_reference import one_step_task
 import pastmaster
 from pastmaster import InvalidInputError, Repository
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository import rows
 from pastmaster.repository.schema import RECORDS
 
 ALWAYS = [np.full(6, action) for action in range(3)]
@@ -84,17 +83,6 @@ def test_export_and_import_keep_names(repository, tmp_path):
         copy.import_(tmp_path / "out")
         assert copy.policy_records() == repository.policy_records()
         assert copy.check() == []
-
-
-def test_a_name_that_is_no_text_is_damage(repository):
-    named(repository)
-
-    def spoil(connection):
-        row = rows.fetch(connection, "policies", [2])[0]
-        rows.update(connection, "policies", row, settings=row["settings"] | {"name": 5})
-
-    repository.database.write(spoil)
-    assert [str(damage) for damage in repository.check()] == ["policies 2: its name is no text"]
 
 
 def test_a_damaged_policy_leaves_the_list_of_tasks_readable(repository):

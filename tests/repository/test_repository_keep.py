@@ -9,8 +9,7 @@ import pytest
 from repository_reference import constant_policy, one_step_task, random_tasks
 
 import pastmaster
-from pastmaster import DamagedError, InvalidInputError, Repository, RepositoryError
-from pastmaster.repository import rows
+from pastmaster import InvalidInputError, Repository, RepositoryError
 
 POLICIES = [constant_policy(action) for action in range(3)]
 SAME = (
@@ -137,32 +136,6 @@ def test_without_tasks_there_is_nothing_to_keep(repository):
     repository.add(one_step_task(1, 2, 3))
     with pytest.raises(RepositoryError, match=r"keeps no policies yet, so there is no experience: keep\(\)"):
         repository.experience()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "array"),
-    [
-        ({"must_keep": [9]}, None), ({"never_keep": [4]}, None), ({}, np.array([1.0, 1.0])),
-        ({}, np.array([-1.0, 1, 1, 1])), ({}, np.zeros(4)), ({}, np.array([np.inf, 1, 1, 1])), ({}, np.ones(4, int)),
-    ],
-)  # fmt: skip
-def test_what_was_told_is_damage_where_it_makes_no_sense(repository, spoil, array):
-    stocked(repository).keep(k=2, weights=[1, 2, 3, 4])
-
-    def change(connection):
-        row = rows.fetch(connection, "clusterings", [1])[0]
-        found = row["settings"]["found"] | spoil
-        settings = row["settings"] | {"found": found}
-        arrays = next(iter(rows.fetch_arrays(connection, "clusterings", [1])))[1]
-        rows.remove(connection, "clusterings", 1)
-        if array is not None:
-            arrays["weights"] = array
-        rows.insert(connection, "clusterings", row | {"settings": settings}, arrays)
-
-    repository.database.write(change)
-    assert [str(damage) for damage in repository.check()] == ["clusterings 2: its arrays do not fit together"]
-    with pytest.raises(DamagedError, match="do not fit together"):
-        repository.clustering()
 
 
 def test_a_record_tells_what_is_lost(repository):

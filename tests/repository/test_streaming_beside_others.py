@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from faults import small_task
 from repository_reference import wrong_values
 
-from pastmaster import Repository, RepositoryError, cross_values
+from pastmaster import Repository, cross_values
 from pastmaster.clustering import keeping
 from pastmaster.repository import asked, rows
 from pastmaster.repository.database import Database
@@ -165,14 +165,6 @@ def test_an_answer_whose_policy_is_removed_before_it_is_weighed_is_asked_again(p
         kept = one.keep(k=3, rng=0)
         assert removed[0] not in one.source_ids()
         assert kept.over_all.n_tasks == len(one)
-
-
-def test_a_repository_that_never_rests_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(asked, "_complete", lambda contents, missing: None)
-    with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
-        repository.add_many([small_task(i) for i in range(20)])
-        with pytest.raises(RepositoryError, match=r"r.db was changed by others 20 times while it was read, try again"):
-            repository.keep(k=2)
 
 
 @pytest.mark.parametrize("most", [10_000, 8])

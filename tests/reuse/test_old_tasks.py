@@ -175,9 +175,11 @@ def family(rng, *, deviation=0.0, odd=0.0, unlike=0.0, pairs=100, c=30):
 @pytest.mark.parametrize("deviation", [0.0, 0.002, 0.01, 0.02])
 def test_the_deviation_of_tasks_that_are_alike_is_found(deviation, seed):
     """To a tenth, and never below a thousandth of the span."""
-    found = likeness(family(np.random.default_rng(seed), deviation=deviation))
+    rows = family(np.random.default_rng(seed), deviation=deviation)
+    found = likeness(rows)
     assert np.sqrt(found.variance) == pytest.approx(np.hypot(deviation, 1e-3), rel=0.1)
-    assert found.unlike <= 1 / (LEFT_OUT + 2)
+    left_out = rows[np.linspace(0, len(rows) - 1, LEFT_OUT).astype(int)]
+    assert found.unlike <= 1 / (len(np.unique(left_out, axis=0)) + 2)
     assert found.odd <= 0.02
 
 
@@ -222,11 +224,19 @@ def test_few_equal_or_strange_tasks_still_give_shares_and_a_variance(payoffs):
     assert 0.0 < noise <= 1.0
 
 
-def test_equal_rows_are_alike():
-    variance, odd, unlike, _ = likeness(np.tile([[0.1, 0.5, 0.9]], (40, 1)))
+def test_rows_that_are_nearly_equal_are_alike(rng):
+    variance, odd, unlike, _ = likeness(np.tile([[0.1, 0.5, 0.9]], (40, 1)) + rng.normal(0, 1e-9, (40, 3)))
     assert variance == pytest.approx(1e-6, rel=0.1)
     assert odd < 0.02
     assert unlike < 0.04
+
+
+def test_rows_that_are_equal_count_once(rng):
+    """A task that stands there forty times is found again by itself, whatever a new one will be like."""
+    rows = rng.random((6, 3))
+    once, often = likeness(np.repeat(rows, 2, axis=0)), likeness(np.repeat(rows, 40, axis=0))
+    assert once == often
+    assert likeness(np.tile(rows[:1], (40, 1))).unlike == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("deviation", [0.1, 0.4, 1.0])
@@ -243,6 +253,7 @@ def test_how_alike_the_noise_of_tasks_is_is_found(deviation, seed):
 def test_how_much_returns_scatter_tells_old_tasks_apart():
     """Ten tasks where two sources are loud, ten where they are quiet; a third tells which is like which, untried."""
     values = np.repeat([[0.5, 0.5, 0.1], [0.5, 0.5, 0.3]], 10, axis=0)
+    values += np.random.default_rng(0).normal(0, 1e-9, values.shape)  # equal rows would count once
     spread = np.repeat([[0.4, 0.4, 0.0], [0.05, 0.05, 0.0]], 10, axis=0)
     for scatter, alike in ((0.4, slice(0, 10)), (0.05, slice(10, 20))):
         selector = Informed(3, 100, bounds=(0, 1), experience=Experience(values, spread=spread), rng=0)

@@ -31,6 +31,7 @@ from pastmaster import (
 from pastmaster.reuse import _episode_kernels as episodes, _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.episodes import PlainEpisodes, Trial
 from pastmaster.reuse.problem import Problem
+from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.sources import source_arrays
 from pastmaster.tasks.simulated import simulated
 
@@ -327,7 +328,8 @@ def compiled_rounds(
 def plain_rounds(task, learner, selector, share, n, seed):
     """The same by ask, the plain episode loop and tell."""
     problem = Problem(task, SOURCES, QLearning(), None, None, share)
-    trial = Trial(problem, selector, learner, learner.rng, seed, np.empty(0), np.empty(0, np.int32))
+    nothing = np.empty(0), np.empty(0, np.int32)
+    trial = Trial(problem, selector, learner, learner.rng, seed, *nothing, Snapshots(n))
     engine = PlainEpisodes(task.to_gymnasium(), trial)
     saved_arms, saved_memory, saved_Q = selector._arms.copy(), selector._memory.copy(), learner.Q.copy()
     ran, x, likelihoods, scores = np.empty(n, int), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
