@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium as gym
@@ -401,6 +401,20 @@ def test_an_executor_that_was_shut_down_is_refused(kind):
         sentence = r"^cross_values: executor is <.*>, which takes no job \(\w+Error: .* after shutdown\), must be one"
         with pytest.raises(InvalidInputError, match=sentence):
             cross(executor=executor)
+
+
+class Cancelling(Executor):
+    """Cancels what it is given and tells nobody, as ``shutdown(cancel_futures=True)`` in another thread does."""
+
+    def submit(self, function, /, *args, **kwargs):
+        future = Future()
+        future.cancel()
+        return future
+
+
+def test_chunks_that_were_cancelled_end_the_call():
+    with pytest.raises(LostWorkerError, match=r"^cross_values: the workers failed \(CancelledError"):
+        cross(executor=Cancelling())
 
 
 def test_an_environment_that_trials_share_stays_with_the_caller():

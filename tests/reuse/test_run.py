@@ -12,6 +12,7 @@ import scipy
 
 from pastmaster import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
 from pastmaster.reuse.run import TrialResult, interval
+from pastmaster.reuse.snapshots import Snapshots
 
 T_95 = {1: math.tan(0.475 * math.pi), 2: 0.95 * math.sqrt(2 / 0.0975)}  # Student's t at 97.5%: 12.706 and 4.303
 QUANTILES = 1e-12 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17) else 1e-9  # how exact SciPy's are
@@ -159,6 +160,21 @@ def test_a_learner_that_was_good_for_a_short_time_is_not_recommended():
     always = [0.6] * 200 + [1.0] * 100
     assert run_of(trial(always, arms, snapshots=taken), n_sources=1).recommended.tolist() == [1]
     assert run_of(trial(always, arms), n_sources=1).recommended.tolist() == [0]
+
+
+def test_a_policy_that_is_a_function_has_no_snapshots():
+    """Its copy is the function itself, which would change on with the learner."""
+
+    class Changing:
+        def act(self, observation):
+            return 0
+
+    for policy, copies in ((lambda _: 0, 0), (Changing().act, 3), (np.zeros(2, np.int32), 3)):
+        snapshots = Snapshots(30)
+        for _ in range(9):
+            snapshots.count(SimpleNamespace(policy=policy, act=None))
+        assert len(snapshots.policies) == copies
+        assert all(kept is not policy for kept in snapshots.policies.values())
 
 
 def test_a_source_that_was_lucky_once_is_not_recommended():

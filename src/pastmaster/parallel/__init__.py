@@ -36,6 +36,7 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+LOOK_AGAIN = 1.0  # seconds
 MOST_CHUNKS = 256  # few enough that handing one over (about 1 ms) and saving it (about 5 ms) do not matter
 LONGEST_REASON = 200  # letters of an executor's error
 
@@ -205,7 +206,9 @@ class _Chunks:
             while waiting and len(numbers) < most:
                 index = waiting.pop()
                 numbers[self._submit(workers, index, left[index])] = index
-            for future in wait(numbers, return_when=FIRST_COMPLETED).done:
+            done = wait(numbers, LOOK_AGAIN, FIRST_COMPLETED).done
+            cancelled = {future for future in numbers if future.cancelled()}  # of which ``wait`` may never hear
+            for future in done | cancelled:
                 yield numbers.pop(future), self._results(workers, future)
 
     def _submit(self, workers: Workers, index: int, items: Sequence[Any]) -> Future[Any]:

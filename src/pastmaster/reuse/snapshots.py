@@ -33,8 +33,12 @@ class Snapshots:
         self.own_episodes += episodes
         if not episodes or self.own_episodes % self.every or isinstance(learner, FixedPolicy):
             return
+        policy = policy_to_keep(learner)
         try:
-            self.policies[self.own_episodes] = deepcopy(policy_to_keep(learner))
+            copied = deepcopy(policy)
+            if copied is policy and callable(policy):
+                raise TypeError("copies of functions are the functions themselves: they would change on")
+            self.policies[self.own_episodes] = copied
         except Exception:  # of whatever kind: it is the learner's, and the run does not need the copy
             self.policies.clear()
 
