@@ -23,6 +23,11 @@ from pastmaster.files import LARGEST, reading
 from pastmaster.tables import one_line, shown
 
 LONGEST_HEADER = 10_000
+WIDTHS = {(1, 0): 2, (2, 0): 4}  # bytes of the header's length, by the version of the format
+_TUPLE = r"\(\s*\)|\(\s*\d+\s*,\s*\)|\(\s*\d+(?:\s*,\s*\d+)+\s*(?:,\s*)?\)"
+_ENTRY = rf"\s*'(\w+)'\s*:\s*('[^'\\]*'|True|False|{_TUPLE})"
+HEADER = re.compile(rf"\s*\{{{_ENTRY}\s*,{_ENTRY}\s*,{_ENTRY}\s*(?:,\s*)?\}}\s*")
+"""A .npy header: a Python dict of three entries, in any order."""
 PLAIN = "biufcSU"  # kinds of dtype that hold no Python objects
 SMALL = 2**28  # bytes to which any zip file may unpack
 RATIO = 100  # a larger one unpacks to at most so many times its own size
@@ -58,17 +63,12 @@ def to_npy(array: Array) -> bytes:
 
 def read_header(head: bytes, size: int, place: str) -> Header:
     """The header of a .npy file of ``size`` bytes that begins with ``head``, or ``DamagedError``."""
-    buffer = io.BytesIO(head)
     try:
-        version = np.lib.format.read_magic(buffer)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(buffer, max_header_size=LONGEST_HEADER)
-        np.broadcast_to(np.int8(0), shape)  # refused where no array can have this shape
-    except Exception as error:  # a header is a Python literal: what is wrong with one can raise anything
-        raise DamagedError(
-            f"{place}: has no readable .npy header: {one_line(str(error), 200) or type(error).__name__}"
-        ) from None
-    header = Header(shape, fortran, dtype, buffer.tell())
+        header = _parsed_header(head)
+        np.broadcast_to(np.int8(0), header.shape)  # refused where no array can have this shape
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamagedError(f"{place}: has no readable .npy header: {one_line(str(error), 200)}") from None
+    shape, _, dtype, _ = header
     if dtype.kind not in PLAIN or dtype.hasobject or not dtype.itemsize:
         raise DamagedError(f"{place}: has dtype {dtype}, must hold plain numbers; objects are never read")
     if min(shape, default=0) < 0 or header.size != size or size > LARGEST:
@@ -77,6 +77,31 @@ def read_header(head: bytes, size: int, place: str) -> Header:
             f"must be the {size:,} there are, and at most {LARGEST:,}"
         )
     return header
+
+
+def _parsed_header(head: bytes) -> Header:
+    """The header at the beginning of a .npy file.
+
+    NumPy reads headers by ``ast.literal_eval``, which in CPython 3.11 fails now and then if two threads do so at once:
+    then whole records were called damaged.
+    """
+    version = np.lib.format.read_magic(io.BytesIO(head))
+    if version not in WIDTHS:
+        raise ValueError(f"its version is {version}, must be (1, 0) or (2, 0)")
+    begin = np.lib.format.MAGIC_LEN + WIDTHS[version]
+    end = begin + int.from_bytes(head[np.lib.format.MAGIC_LEN : begin], "little")
+    text = head[begin:end].decode("latin1")
+    if len(head) < end:
+        raise ValueError(f"it says that it has {end:,} bytes, must have at most the {len(head):,} read")
+    found = HEADER.fullmatch(text)
+    entries = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
+    if set(entries) != {"descr", "fortran_order", "shape"}:
+        raise ValueError(f"it is {shown(text)}, must name descr, fortran_order and shape")
+    descr, order, axes = entries["descr"], entries["fortran_order"], entries["shape"]
+    if not descr.startswith("'") or order not in ("True", "False") or not axes.startswith("("):
+        raise ValueError(f"it is {shown(text)}, must have a type, True or False, and a shape")
+    shape = tuple(int(size) for size in re.findall(r"\d+", axes))
+    return Header(shape, order == "True", np.dtype(descr[1:-1]), end)
 
 
 def from_npy(raw: bytes, header: Header) -> Array:
