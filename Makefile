@@ -17,7 +17,7 @@ reproduce: .venv/installed-paper
 
 test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes would compile the sources anew
 
-# Everything but what is marked soak, of the library and of the paper's package, in some 12 minutes on two quiet cores.
+# Everything but what is marked soak, of the library and of the paper's package, in some 13 minutes on two quiet cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
