@@ -101,10 +101,10 @@ class Decider:
             self.selector.cancel(Episode(arm, number))
         else:
             self.selector.tell(Episode(arm, number), value)
-        self.count(arm, outcome, value)
+        self._count(arm, outcome, value)
         return arm
 
-    def count(self, arm: int, outcome: int, value: float | None) -> None:
+    def _count(self, arm: int, outcome: int, value: float | None) -> None:
         """Add the end of an episode to the history."""
         if value is not None:
             bounds = self.selector.bounds

@@ -15,8 +15,6 @@ from pastmaster.repository import Repository, rows
 from pastmaster.repository.records import Stored, policy_of
 from pastmaster.repository.schema import policies as table
 
-TWO = ("settings", "policy")
-
 
 def policy_file(repository: Repository, digest: str) -> bytes | None:
     """The stored policy with this digest as an ``.npz`` file; None if there is none."""
