@@ -97,11 +97,9 @@ REPOSITORY: dict[str, Callable[[Repository, Path, int], Any]] = {
     "record": lambda r, folder, call: r.record(1 + call),
     "records": lambda r, folder, call: r.records(),
     "remove": lambda r, folder, call: r.remove(1 + call // 2),
-    "remove_damaged": lambda r, folder, call: r.remove_damaged(),
     "replace_policy": lambda r, folder, call: r.replace_policy(1 + call // 2, constant_policy(call % 3)),
     "return_bounds": lambda r, folder, call: r.return_bounds(),
     "runs": lambda r, folder, call: r.runs(),
-    "set_max_loss": lambda r, folder, call: r.set_max_loss((0.02, 0.5, None)[call % 3]),
     "source_ids": lambda r, folder, call: r.source_ids(),
     "sources": lambda r, folder, call: r.sources(),
     "stream": lambda r, folder, call: r.stream(f"stream {call // 2}", {"episodes": 5}).settings,
@@ -109,7 +107,7 @@ REPOSITORY: dict[str, Callable[[Repository, Path, int], Any]] = {
     "tasks": lambda r, folder, call: list(r.tasks()),
     "to_frame": lambda r, folder, call: r.to_frame(),
 }
-IN_ANY_ORDER = set(REPOSITORY) - {"remove", "replace_policy", "set_max_loss"}  # whose order makes no difference
+IN_ANY_ORDER = set(REPOSITORY) - {"remove", "replace_policy"}  # whose order makes no difference
 
 
 @pytest.fixture(scope="module")

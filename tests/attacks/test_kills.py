@@ -8,40 +8,22 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import faults
 import numpy as np
 import pytest
-import sqlalchemy as sa
 from attempts import Tally
 from faults import acknowledge, acknowledged, canonical, dump, repetitions, small_task
 
 from pastmaster import Repository, solve
-from pastmaster.repository import admission
 
 Operation = Callable[[Repository, Path], Any]
-
-
-def salted(act: Callable[[Repository], Any]) -> Operation:
-    """An operation that draws no salt of its own, so that it always leaves the same."""
-
-    def operate(repository: Repository, _: Path) -> Any:
-        admission.secrets = SimpleNamespace(token_hex=lambda n: "0" * 2 * n)  # type: ignore[assignment]
-        return act(repository)
-
-    return operate
 
 
 def complete(repository: Repository) -> None:
     """Value every candidate in every landmark."""
     repository.experience([repository.policy_records()[0].id])
-
-
-def spoil_and_heal(repository: Repository, folder: Path) -> None:
-    repository.database.write(lambda c: c.execute(sa.text("UPDATE tasks SET name = 'spoilt' WHERE id = 2")))
-    repository.remove_damaged()
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -50,14 +32,10 @@ OPERATIONS: dict[str, Operation] = {
     "replace_policy": lambda repository, _: repository.replace_policy(1, np.full((6, 3), 1 / 3)),
     "remove": lambda repository, _: repository.remove(2, 3),
     "cluster": lambda repository, _: repository.cluster(n_clusters=2, rng=1, restarts=1),
-    "remove_damaged": spoil_and_heal,
-    "set_max_loss": salted(lambda repository: repository.set_max_loss(0.5)),
     "streaming: add": lambda repository, _: repository.add(small_task(31)),
     "streaming: add_many": lambda repository, _: repository.add_many(map(small_task, range(20, 32)), batch=12),
     "streaming: experience": lambda repository, _: complete(repository),
     "streaming: keep": lambda repository, _: repository.keep(k=1, rng=0),
-    "streaming: a lower max_loss": salted(lambda repository: repository.set_max_loss(0.01)),
-    "streaming: exact again": salted(lambda repository: repository.set_max_loss(None)),
     "backup": lambda repository, folder: repository.backup(folder / "backup.db"),
     "export": lambda repository, folder: repository.export(folder / "exported"),
 }
@@ -87,13 +65,12 @@ def test_an_operation_killed_at_any_moment_is_done_or_not(
 ) -> None:
     tally = attempts("kill -9 at every statement of every operation", "done wholly or not at all")
     base = tmp_path / "base.db"
-    with Repository(base) as repository:
+    with Repository(base, max_loss=1.0 if name.startswith("streaming") else None) as repository:
         repository.add(small_task(5), np.zeros(6, int))
         for number in range(4):
             repository.add(small_task(number))
         repository.cluster(n_clusters=2, rng=0, restarts=1)
         if name.startswith("streaming"):
-            repository.set_max_loss(1.0)
             repository.add_many(map(small_task, range(10, 18)))
         if name == "streaming: keep":  # which then has no values to complete, in a transaction of its own
             complete(repository)
@@ -115,9 +92,6 @@ def test_an_operation_killed_at_any_moment_is_done_or_not(
     for moment in range(0, moments, step):
         with tally.attempt(f"{name}, moment {moment} of {moments}"):
             place = attempt(moment)
-            if name == "remove_damaged":  # spoilt, not yet healed, is how it was before
-                with Repository(place) as repository:
-                    repository.remove_damaged()
             assert stored_in(place) in allowed
             for made in (place.parent / "backup.db", place.parent / "exported"):
                 if made.is_file():

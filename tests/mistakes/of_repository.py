@@ -61,10 +61,6 @@ CALLS = {
         ({"tasks": [[1.0, 2.0], [3.0]]}, "tasks[0] is a list, must be a TabularMDP or a GymTask"),
         ({"batch": "x"}, "batch is 'x', must be a whole number, at least 1 (and < 1e12)"),
     ),
-    "Repository.set_max_loss": Call(on("set_max_loss"), lambda: {"max_loss": 0.5}).refuses(
-        ({"max_loss": "x"}, "max_loss is 'x', must be a number, at least 0"),
-        ({"max_loss": -1}, "max_loss is -1, must be at least 0"),
-    ),
     "Repository.replace_policy": Call(on("replace_policy"), lambda: {"number": 1, "policy": POLICY}).refuses(
         ({"number": 99}, "number is 99, must be the id of a stored task", pm.RepositoryError),
         ({"number": "x"}, "number is 'x', must be a whole number, at least 1 (and < 1e12)"),

@@ -21,7 +21,6 @@ from repository_reference import (
 
 import pastmaster
 from pastmaster import (
-    DamagedError,
     GymTask,
     InvalidInputError,
     Repository,
@@ -333,31 +332,6 @@ def test_a_task_with_a_poor_policy_is_solved_when_it_is_added_again_without_one(
     np.testing.assert_array_equal(repository.policy(repository.records()[0].own_policy), solve(task).policy)
     assert "1 tasks, 1 policies" in repr(repository)
     assert_whole(repository)
-
-
-def test_what_is_damaged_can_be_removed_and_the_rest_goes_on(place, rng):
-    tasks = [random_task(rng) for _ in range(6)]
-    with Repository(place) as repository:
-        for task in tasks:
-            repository.add(task)
-        repository.cluster(episodes=100, rng=rng, restarts=2, iterations=500)
-        damaged = (
-            "UPDATE tasks SET value = value + 1 WHERE id = 2",
-            "UPDATE arrays SET sha256 = 'x' WHERE owner = 'tasks' AND owner_id = 4 AND name = 'reward'",
-            "UPDATE arrays SET size = size + 1 WHERE owner = 'policies' AND owner_id = 5 AND name = 'policy'",
-            "UPDATE clusterings SET settings = '{}' WHERE id = 1",
-            "UPDATE sequences SET last = 1 WHERE name = 'tasks'",
-        )
-        repository.database.write(lambda c: [c.execute(sa.text(statement)) for statement in damaged])
-    with Repository(place) as repository:
-        with pytest.raises(DamagedError):
-            repository.records()
-        places = {item.place for item in repository.remove_damaged()}
-        assert places == {"tasks 2", "tasks 4", "policies 5", "clusterings 1", "sequences tasks"}
-        assert [record.id for record in repository.records()] == [1, 3, 6]
-        assert repository.clusterings() == []
-        assert repository.add(random_task(rng)) > 6
-        assert_whole(repository)
 
 
 def test_a_removal_whose_acknowledgement_was_lost_is_not_made_twice(postgres_url, rng, monkeypatch):

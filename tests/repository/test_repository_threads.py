@@ -11,7 +11,6 @@ from repository_reference import wrong_values
 from together import at_once
 
 from pastmaster import Repository, cross_values, solve
-from pastmaster.repository import asked
 
 THREADS = 4
 LIMITS = (0.05, None)
@@ -97,34 +96,3 @@ def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how, ru
         assert len(answers) == 16
         assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, max_loss)
         tell(repository)
-
-
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("how", [adding, adding_many])
-def test_a_change_of_the_rule_beside_threads_that_add_leaves_what_is_true(place, how, run):
-    with Repository(place, max_loss=0.05) as repository:
-        repository.add_many(map(small_task, range(10)))
-
-        def change() -> None:
-            for limit in (0.5, 0.02, None, 0.1):
-                repository.set_max_loss(limit)
-
-        assert at_once(change, *(how(repository, thread, BESIDE) for thread in range(2))) == []
-        assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, 0.1)
-        tell(repository)
-
-
-def test_a_question_is_answered_where_others_always_write_something_new_first(place, monkeypatch):
-    """After each look at what is missing, others store tasks whose values are missing."""
-    with Repository(place, max_loss=0.0) as repository:
-        repository.add_many(map(small_task, range(10)))
-        complete, numbers = asked._complete, iter(range(10, 1000))
-
-        def beside(*told):
-            complete(*told)
-            repository.add_many(small_task(next(numbers)) for _ in range(3))
-
-        monkeypatch.setattr(asked, "_complete", beside)
-        assert len(repository.keep(k=2, rng=0, certify=False).policies) == 2
-        monkeypatch.undo()
-        assert wrong_values(repository) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,17 +13,15 @@ from repository_reference import constant_policy, one_step_task, random_task, ra
 
 from pastmaster import (
     ContinualTransfer,
-    DamagedError,
     GymTask,
     InvalidInputError,
     Repository,
-    RepositoryError,
     cross_values,
     solve,
 )
 from pastmaster.clustering.over_all import lower_limit
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import addition, admission, asked, auditing, settling
+from pastmaster.repository import addition, admission, asked, auditing
 from pastmaster.repository.stack import Stack
 
 MAX_LOSS = 0.5
@@ -252,78 +249,18 @@ def test_the_lower_limit_is_where_chernoffs_bound_is_the_level():
     assert covered >= 0.95 * 2000 - 3 * np.sqrt(2000 * 0.05 * 0.95)
 
 
-# There and back
-
-
-def test_an_exact_repository_becomes_a_streaming_one_and_is_the_same_again_afterwards(place):
-    tasks = windy_corridor.family()[:40]
-    with Repository(place) as repository:
-        repository.add_many(tasks)
-        U, values = repository.cross_values(), [record.value for record in repository.records()]
-        repository.set_max_loss(1.0)
-        assert (len(repository), repository.max_loss) == (40, 1.0)
-        assert len(repository.policy_records()) < 10
-        V, best = stored_values(repository, tasks)
-        assert (best - V.max(axis=1) <= 1.0 + 1e-9).all()
-        assert repository.check() == []
-        with pytest.raises(RepositoryError, match=r"Repository.cross_values: .* has a max_loss"):
-            repository.cross_values()
-        repository.set_max_loss(None)
-        assert repository.max_loss is None
-        assert same_bits(repository.cross_values(), U)
-        assert [record.value for record in repository.records()] == values
-        assert repository.check() == []
-        repository.add(windy_corridor.family()[50])
-        assert repository.cross_values().shape == (41, 41)
-
-
-def test_what_came_while_streaming_is_completed_too(place):
-    tasks = family(30)
-    with Repository(place, max_loss=MAX_LOSS) as repository:
-        repository.add_many(tasks)
-        repository.keep(k=2, rng=0)
-        repository.set_max_loss(None)
-        assert same_bits(repository.cross_values(), cross_values(tasks))
-        assert repository.check() == []
-
-
-def test_a_lower_limit_solves_again_and_a_higher_one_forgets(place):
-    tasks = family(50)
-    with Repository(place, max_loss=MAX_LOSS) as repository:
-        repository.add_many(tasks)
-        count = len(repository.policy_records())
-        for limit in (0.1, 2.0, 0.1):
-            repository.set_max_loss(limit)
-            U, best = stored_values(repository, tasks)
-            assert (best - U.max(axis=1) <= limit + 1e-9).all()
-            assert (len(repository.policy_records()) > count) == (limit < MAX_LOSS)
-            assert repository.check() == []
-            assert [record.best_value for record in repository.records()] == best.tolist()
-
-
-def test_a_policy_that_was_given_and_is_forgotten_cannot_be_asked_back(place):
-    with Repository(place, max_loss=1.0) as repository:
-        repository.add(one_step_task(5.0, 0.0, 0.0), constant_policy(0))
-        repository.add(one_step_task(4.0, 4.5, 9.0), constant_policy(1))
-        with pytest.raises(InvalidInputError, match=r"set_max_loss: max_loss is 0.1, but task 2 .* at least 0.5"):
-            repository.set_max_loss(0.1)
-        assert repository.max_loss == 1.0
-        with pytest.warns(UserWarning, match=r"set_max_loss: the policies that 1 task .* task 2 loses most, 0.5; "):
-            repository.set_max_loss(None)
-        assert same_bits(repository.cross_values(), np.array([[5.0, 5.0], [4.0, 4.0]]))
-        assert repository.record(2).best_value == 4.5
-
-
-def test_more_tasks_than_can_be_completed_are_refused(place, monkeypatch):
-    monkeypatch.setattr(settling, "MOST_EXACT", 10)
-    with Repository(place, max_loss=MAX_LOSS) as repository:
-        repository.add_many(family(11))
-        with pytest.raises(InvalidInputError, match="max_loss is None, must be a number: 11 tasks are stored"):
-            repository.set_max_loss(None)
-        assert repository.max_loss == MAX_LOSS
-
-
 # The knob
+
+
+def test_copying_is_the_way_from_one_kind_to_the_other(tmp_path):
+    tasks = family(20)
+    with Repository(tmp_path / "exact.db") as exact, Repository(tmp_path / "streaming.db", max_loss=1.0) as streaming:
+        exact.add_many(tasks)
+        streaming.add_many(exact.tasks())
+        assert len(streaming) == 20 > len(streaming.policy_records())
+        with Repository(tmp_path / "again.db") as again:
+            again.add_many(streaming.tasks())
+            assert same_bits(again.cross_values(), exact.cross_values())
 
 
 def test_the_rule_is_kept_in_backups_and_exported_folders(tmp_path):
@@ -349,32 +286,13 @@ def test_the_rule_is_kept_in_backups_and_exported_folders(tmp_path):
         "UPDATE admissions SET settings = '{}'",
     ],
 )
-def test_a_damaged_rule_is_named_and_not_removed(tmp_path, statement):
+def test_a_damaged_rule_is_named(tmp_path, statement):
     """Without it nobody knows which values must be there."""
     with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
         repository.add_many(family(20))
         repository.database.write(lambda c: c.execute(sa.text(statement)))
         found = repository.check()
         assert "admissions 1" in {damage.place for damage in found}
-        with pytest.raises(DamagedError, match=r"admissions 1, which holds max_loss, is damaged, nothing was changed"):
-            repository.remove_damaged()
-        assert repository.check() == found
-
-
-def test_a_damaged_candidate_leaves_its_tasks_and_settling_again_serves_them(tmp_path):
-    tasks = family(40)
-    with Repository(tmp_path / "r.db", max_loss=MAX_LOSS) as repository:
-        repository.add_many(tasks)
-        (worst, uses), *_ = Counter(record.own_policy for record in repository.records()).most_common(1)
-        assert uses > 1
-        repository.database.write(lambda c: c.execute(sa.text(f"UPDATE policies SET digest = 'x' WHERE id = {worst}")))
-        assert repository.remove_damaged()
-        assert repository.check() == []
-        assert len(repository) == 39  # all but the founder
-        repository.set_max_loss(MAX_LOSS)
-        left = list(repository.tasks())
-        U, best = stored_values(repository, left)
-        assert (best - U.max(axis=1) <= MAX_LOSS + 1e-9).all()
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), "much", float("inf"), True, [1]])
@@ -383,8 +301,6 @@ def test_nonsense_is_refused_by_name(tmp_path, wrong):
         Repository(tmp_path / "r.db", max_loss=wrong)
     assert not (tmp_path / "r.db").exists()
     with Repository(tmp_path / "r.db") as repository:
-        with pytest.raises(InvalidInputError, match=r"Repository.set_max_loss: max_loss is .*, must be"):
-            repository.set_max_loss(wrong)
         with pytest.raises(InvalidInputError, match=r"Repository.add_many: tasks\[1\] is .*, must be"):
             repository.add_many([small_task(0), wrong])
         assert len(repository) == 0
@@ -401,6 +317,10 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path, rng):
         assert len(repository) == 3
     with pytest.raises(InvalidInputError, match=r"Repository: max_loss is 2, must be 1 as .*r.db has it"):
         Repository(tmp_path / "r.db", max_loss=2.0)
+    with Repository(tmp_path / "exact.db") as repository:
+        repository.add(small_task(0))
+    with pytest.raises(InvalidInputError, match=r"max_loss is 2, must be None as .*exact.db has it"):
+        Repository(tmp_path / "exact.db", max_loss=2.0)
     with Repository(tmp_path / "r.db", max_loss=1.0) as same, Repository(tmp_path / "r.db") as unsaid:
         assert same.max_loss == unsaid.max_loss == 1.0
 
@@ -417,7 +337,7 @@ def test_an_exact_repository_says_when_it_has_become_large(tmp_path, monkeypatch
     monkeypatch.setattr(addition, "EXACT_UP_TO", 3)
     with Repository(tmp_path / "r.db") as repository:
         repository.add_many(family(3))
-        with pytest.warns(UserWarning, match=r"Repository.add: 3 tasks are stored, .* set_max_loss"):
+        with pytest.warns(UserWarning, match=r"Repository.add: 3 tasks are stored, .* max_loss="):
             repository.add(small_task(10))
         repository.add(small_task(11))
 

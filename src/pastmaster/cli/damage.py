@@ -1,20 +1,17 @@
-"""What ``repo check`` says: the damage, record by record, and what a repair cost."""
+"""What ``repo check`` says: the damage, record by record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pastmaster.errors import PastmasterError
-from pastmaster.tables import counted, cut
+from pastmaster.tables import counted
 
 if TYPE_CHECKING:
-    from pastmaster.repository import Repository
     from pastmaster.repository.check import Damage
 
 MOST_LINES = 3  # about the file's structure: SQLite names every page
-ONE = {"tasks": "task", "policies": "policy", "runs": "run", "clusterings": "clustering", "streams": "stream"}
-LONGEST_NAME = 60
+RECORDS = ("tasks", "policies", "runs", "clusterings", "streams")
 
 
 def damage_lines(damage: Sequence[Damage]) -> list[str]:
@@ -39,25 +36,6 @@ def damage_lines(damage: Sequence[Damage]) -> list[str]:
     return [*lines, f"{listed} {'is' if one else 'are'} damaged"]
 
 
-def repair(repository: Repository, damage: Sequence[Damage]) -> str:
-    """Remove what is damaged, as ``check`` found it; returns what it cost."""
-    names, listed = _task_names(repository), _places(repository)
-    before = {item.place for item in damage if _is_record(item.place)} | (listed or set())
-    repository.remove_damaged()
-    after = _places(repository)
-    if after is None:
-        return "what is left cannot be read"
-    gone, counters = before - after, sorted({item.place for item in damage if _is_counter(item.place)})
-    lost = [_called(number, names.get(number)) for number in _numbers(gone, "tasks")]
-    lost += [counted(n, one) for table, one in ONE.items() if table != "tasks" and (n := len(_numbers(gone, table)))]
-    parts = [f"removed: {', '.join(lost)}"] if lost else []
-    if counters or not lost:
-        parts.append(f"repaired{': ' if counters else ''}{', '.join(counters)}")
-    n_before, n_after = len(_numbers(before | after, "tasks")), len(_numbers(after, "tasks"))
-    of_all = f"{n_after} of {counted(n_before, 'task')}" if listed is not None else counted(n_after, "task")
-    return f"{'; '.join(parts)}; {of_all} {'remains' if n_after == n_before == 1 else 'remain'}"
-
-
 def _first_of(place: str, problems: Sequence[str]) -> str:
     more = f"{counted(len(problems), 'problem')}, the first: " if len(problems) > 1 else ""
     return f"{place}: {more}{problems[0].removeprefix(f'{place}: ')}"
@@ -66,46 +44,8 @@ def _first_of(place: str, problems: Sequence[str]) -> str:
 def _is_record(place: str) -> bool:
     """Whether a place is that of a record, like "tasks 12"."""
     table, _, number = place.partition(" ")
-    return table in ONE and number.isdigit()
+    return table in RECORDS and number.isdigit()
 
 
 def _is_counter(place: str) -> bool:
     return place.startswith("sequences ")
-
-
-def _numbers(places: Iterable[str], table: str) -> list[int]:
-    return sorted(int(place.split()[1]) for place in places if place.startswith(f"{table} "))
-
-
-def _called(number: int, name: str | None) -> str:
-    return f"task {number} '{cut(name, LONGEST_NAME)}'" if name else f"task {number}"
-
-
-def _places(repository: Repository) -> set[str] | None:
-    """The place of every record that is listed; None where they cannot be listed."""
-    from pastmaster.repository import rows
-
-    try:
-        return repository.database.read(
-            lambda connection: {f"{table} {n}" for table in ONE for n in rows.numbers(connection, table)}
-        )
-    except PastmasterError:
-        return None
-
-
-def _task_names(repository: Repository) -> dict[int, str]:
-    """The names of the tasks that can be read."""
-    try:
-        return {record.id: record.name for record in repository.records()}
-    except PastmasterError:
-        names: dict[int, str] = {}
-    try:
-        ids = repository.tasks().ids
-    except PastmasterError:
-        return names
-    for number in ids:
-        try:
-            names[number] = repository.record(number).name
-        except PastmasterError:
-            continue
-    return names

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.damage import damage_lines, repair
+from pastmaster.cli.damage import damage_lines
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
 from pastmaster.cli.repo_keep import keep
 from pastmaster.cli.tasks import NamedTasks, renamed, task_options
@@ -44,31 +44,6 @@ def init(place: str, max_loss: float | None) -> None:
     """Make an empty repository (one that is there already is left as it is, but for the --max-loss of an empty one)."""
     with options.opened(place, create=True, max_loss=max_loss) as repository:
         printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
-
-
-@repo.command("max-loss", context_settings={"ignore_unknown_options": True})  # -1 is a number
-@options.repository_argument
-@click.argument("limit", required=False)
-def max_loss(place: str, limit: str | None) -> None:
-    """Tell, or set to LIMIT, what a task may lose before its own policy is stored ("none": all policies are).
-
-    With a limit, policies that no task needs are forgotten, but for those that the latest keep keeps, and a repository
-    grows with what it keeps. With none, each task is solved again, and each policy valued in every task.
-
-    \b
-    pastmaster repo max-loss tasks.db
-    pastmaster repo max-loss tasks.db 0.5
-    """
-    with options.opened(place) as repository:
-        if limit is not None:
-            try:
-                wanted = None if limit == "none" else float(limit)
-            except ValueError:
-                raise click.UsageError(f"LIMIT is {cut(limit)!r}, must be a number or none") from None
-            repository.set_max_loss(wanted)
-        has, policies = repository.max_loss, len(repository.policy_records())
-        told = "every policy is stored" if has is None else f"max_loss {has:g}"
-        printing.say(f"{repository.place}: {told}; {counted(len(repository), 'task')}, {counted(policies, 'policy')}")
 
 
 @repo.command(cls=TakesPolicies)
@@ -207,22 +182,17 @@ repo.add_command(keep)
 
 @repo.command()
 @options.repository_argument
-@click.option("--remove", "removing", is_flag=True, help="Remove what is damaged, and what cannot be without it.")
 @click.option("--values", is_flag=True, help="Also compute up to 2,000 of the stored values again.")
 @options.seed_option("Draws the values that are computed again.")
 @options.json_option
-def check(place: str, removing: bool, values: bool, seed: int, as_json: bool) -> None:
+def check(place: str, values: bool, seed: int, as_json: bool) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1.
 
     A value that was wrong when it was stored has a right checksum: --values computes values again, by the task's model
-    or by the same episodes.
-
-    With --remove it says what that cost, and exits with 1 only if damage is left.
+    or by the same episodes. The remedy is a backup.
     """
-    if removing and values:
-        raise click.UsageError("--remove removes no wrong values: use --values alone, then restore a backup")
     with options.opened(place) as repository:
-        found = left = repository.check(values=True, rng=seed) if values else repository.check()
+        found = repository.check(values=True, rng=seed) if values else repository.check()
         if as_json:
             printing.print_json([item._asdict() for item in found])
         elif found:
@@ -232,14 +202,7 @@ def check(place: str, removing: bool, values: bool, seed: int, as_json: bool) ->
         if values:
             again = f"{found.valued:,} of {counted(found.values, 'value')} computed again"
             printing.say(again, *map(str, found.skipped), err=as_json)
-        if found and removing:
-            done = repair(repository, found)
-            left = repository.check()
-            if not as_json:
-                printing.say(done)
-    if left and removing:
-        printing.say(*damage_lines(left), "this could not be repaired: restore a backup", err=True)
-    if left:
+    if found:
         raise SystemExit(1)
 
 

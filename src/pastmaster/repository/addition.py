@@ -1,26 +1,29 @@
-"""A task and its policy on the way into a repository: valued before the writer's lock is taken, completed under it."""
+"""How tasks and their policies come into a repository: valued, compared, placed, written.
+
+What is stored already is read in one transaction, and valued outside of it. A second transaction, the only writer's,
+looks again, values what others have stored meanwhile, and writes. So little is left to do under the writer's lock.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
 from pastmaster.checks import whole
-from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
+from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.admission import EXACT_UP_TO, Admission
-from pastmaster.repository.arrays import Packed
-from pastmaster.repository.database import Work
 from pastmaster.repository.forgetting import drop_unused, is_used
-from pastmaster.repository.memory import Contents, evaluation_seed
+from pastmaster.repository.memory import Ask, Contents, evaluation_seed, on
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
 from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_matrix, read_pairs, vector_arrays
 from pastmaster.solving import solve
@@ -29,19 +32,41 @@ from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import task_bounds
 from pastmaster.values.given import not_a_task
 
-Arrays = dict[str, Array | Packed]
-Ask = Callable[[Work[Any]], Any]
-"""Gives a function a connection."""
 OWN = 0  # stands for the policy's id until it has one
 DEFAULT_EPISODES = 30
 
 
+class Stored(NamedTuple):
+    """What an addition needs to know of what is stored."""
+
+    first: rows.Row | None  # the task that was stored first: all are of its family
+    rule: Admission | None
+    policies: list[int]
+    tasks: dict[int, Mapping[Any, Any]]  # their own policies, and those of record; not read under a rule
+    same: dict[str, rows.Row]  # the records of given tasks that are stored already, by digest
+    own: dict[int, Worth]  # what their own policies are worth in these, by id
+
+    @classmethod
+    def read(cls, connection: sa.Connection, contents: Contents, digests: Sequence[str]) -> Stored:
+        columns = tasks_table.c
+        first, rule, policies = contents.look(connection)
+        tasks: dict[int, Mapping[Any, Any]] = {}
+        if rule is None:
+            wanted = (columns.id, columns.value, columns.value_error, columns.own_policy, columns.policy_of_record)
+            found = connection.execute(sa.select(*wanted).order_by(columns.id)).mappings()
+            tasks = {task["id"]: task for task in found}
+        same = []
+        for batch in rows.batches(digests):
+            same += rows.fetch_where(connection, "tasks", columns.digest.in_(batch))
+        own = _worths_of_own(connection, same) if rule is None else {}
+        return cls(first, rule, [*policies], tasks, {task["digest"]: task for task in same}, own)
+
+
 class Addition:
-    """One task with the policy it brings: ``commit`` stores them, ``replace_own`` stores the policy alone."""
+    """One task with the policy it brings, as they are stored, and the values that are known of both."""
 
     def __init__(
         self,
-        contents: Contents,
         task: Task,
         policy: Any = None,
         provenance: str | None = None,
@@ -51,287 +76,311 @@ class Addition:
         source: str | os.PathLike[str] | None = None,
         caller: str = "Repository.add",
     ) -> None:
-        self.contents, self.task, self.caller = contents, task, caller
+        self.task, self.caller = task, caller
         episodes = _episodes(caller, task, evaluation_episodes)
         self.names = records.called(caller, name, source)
         if policy is None:
-            policy, provenance = solved(caller, task, episodes), "solved"
+            policy, provenance = _solved(caller, task, episodes), "solved"
         self.policy_row, self.policy_arrays, self.policy = records.policy_row(
             caller, policy, task, "imported" if provenance is None else provenance, self.names
         )
         self.task_row, self.task_arrays = records.task_row(task)
         self.task_row["settings"]["evaluation_episodes"] = episodes
-        self.valued = Valued(task, episodes, evaluation_seed(self.task_row["digest"]))
-        model_unused = isinstance(task, TabularMDP) and episodes is not None
-        self.bounds = None if model_unused else task_bounds(task)
+        self.digest: str = self.task_row["digest"]
+        bounds = None if isinstance(task, TabularMDP) and episodes is not None else task_bounds(task)
+        if bounds is not None:
+            self.task_row |= bounds._asdict()
+        self.packed = records.packed_task(self.task_arrays)
+        self.valued = Valued(task, episodes, evaluation_seed(self.digest))
         self.row, self.column = Vector(), Vector()
         self.row.value_policies(self.valued, [OWN], [self.policy])
-        self.packed = records.packed_task(self.task_arrays)
-        self.rule: Admission | None = None  # as of the last look
-        self.numbers: dict[str, int] = {}  # the ids of what was stored, by table; true once it is committed
+        self.ids: dict[str, int] = {}  # of what was stored, by table; true once it is committed
 
-    def commit(self, run: rows.Row | None = None) -> int:
-        """Store task and policy, with the run that led to them, in one transaction; returns the task's id."""
-        self.prepare(self.contents.database.read)
-        number = self.contents.database.write(lambda connection: self.insert(connection, run))
-        self.remember()
-        return number
+    def value(self, stored: Stored, contents: Contents, ask: Ask, *, replacing: bool = False) -> None:
+        """Compute what is missing: the policy's column, and the task's row if it is new.
 
-    def replace_own(self, number: int) -> None:
-        """Put the policy in the place of the own policy of the task, which is stored under this id."""
-        self.prepare(self.contents.database.read, replacing=True)
-
-        def replace(connection: sa.Connection) -> None:
-            self.numbers.clear()
-            task = rows.fetch(connection, "tasks", [number])[0]
-            own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
-            if own["digest"] != self.policy_row["digest"]:
-                self._install(connection, task)
-
-        self.contents.database.write(replace)
-        self.remember()
-
-    def prepare(self, read: Ask, *, replacing: bool = False) -> None:
-        """Value what is stored now, batch by batch and outside the writer's lock: little is left to do under it.
-
-        Of a task that is stored already only the policy's column is needed, and only if the policy is better in it.
+        Of a task that is stored only the column is needed, and only if the policy takes the place of its own.
         """
-        try:
-            stored = read(self._stored)
-            if stored and not replacing and not read(lambda connection: self._is_better(connection, stored[0])):
+        check_like(stored.first, self.task, self.caller)
+        same = stored.same.get(self.digest)
+        if same is not None:
+            self._value_tasks([same["id"]], contents, ask)
+            if not (replacing or self.is_better(stored, same)):
                 return
-            self._value(read, row=not stored)
-        except DamagedError:
-            raise
-        except RepositoryError:
-            return  # another process has removed a record since: the rest is valued under the lock
+        self._value_tasks([*stored.tasks], contents, ask)
+        if same is None:
+            missing = [number for number in stored.policies if number not in self.row.worths]
+            contents.value_policies(ask, self.row, self.valued, missing, stacked=stored.rule is not None)
 
-    def _value(self, ask: Ask, *, row: bool) -> None:
-        """Compute what is missing of the column, and of the row if asked; ``ask`` gives a function a connection."""
-        self.rule, tasks, policies = ask(self._missing)
-        for batch in rows.batches(tasks):
-            self.column.value_tasks(batch, ask(partial(self.contents.tasks.get, wanted=batch)), self.policy)
-        if row:
-            self.contents.value_policies(ask, self.row, self.valued, policies, stacked=self.rule is not None)
+    def _value_tasks(self, tasks: Sequence[int], contents: Contents, ask: Ask) -> None:
+        for batch in rows.batches([number for number in tasks if number not in self.column.worths]):
+            self.column.value_tasks(batch, contents.tasks.get(ask, batch), self.policy)
 
-    def _missing(self, connection: sa.Connection) -> tuple[Admission | None, list[int], list[int]]:
-        """The rule, and the ids of tasks and policies that have no value yet: under a rule, old tasks need none."""
-        check_family(connection, self.task, self.caller)
-        rule = self.contents.rule(connection)
-        tasks = rows.numbers(connection, "tasks") if rule is None else []
-        policies = [number for number in self.contents.policy_ids(connection) if number not in self.row.worths]
-        return rule, [number for number in tasks if number not in self.column.worths], policies
+    def is_better(self, stored: Stored, task: rows.Row) -> bool:
+        """Whether the policy is to take the place of the own one of a stored task in which it was valued."""
+        mine = self.column.worths[task["id"]]
+        if stored.rule is not None:
+            return not stored.rule.covers(mine.value, task["value"])
+        return mine.succeeds(_worth_of_record(task), stored.own[task["id"]])
 
-    def _is_better(self, connection: sa.Connection, stored: rows.Row) -> bool:
-        """Whether the policy is better in a stored task, by that task's own way of valuing, than what it has."""
-        number = int(stored["id"])
-        if number not in self.column.worths:
-            self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
-        rule = self.contents.rule(connection)
-        if rule is not None:
-            return not rule.covers(self.column.worths[number].value, stored["value"])
-        return bool(self._succeeds(connection, [stored]))
+    def forgotten(self, worth: Worth) -> dict[str, Any]:
+        """What the settings of a task say of a policy that is not stored: its worth, where it came from, its name."""
+        called = {name: value for name, value in self.policy_row["settings"].items() if name in records.CALLED}
+        return {"forgotten": worth._asdict() | {"provenance": self.policy_row["provenance"]} | called}
 
-    def _succeeds(self, connection: sa.Connection, tasks: Iterable[Mapping[Any, Any]]) -> list[int]:
-        """The ids of those tasks in which the policy becomes that of record; their own policies' values are read."""
-        above = [task for task in tasks if self.column.worths[task["id"]].is_above(_worth_of_record(task))]
-        other = [task for task in above if task["own_policy"] != task["policy_of_record"]]
-        ids, owns = [task["id"] for task in other], [task["own_policy"] for task in other]
-        own = {task["id"]: _worth_of_record(task) for task in above}
-        own |= zip(ids, read_pairs(connection, ids, owns), strict=True)
-        worths = self.column.worths
-        return [task["id"] for task in above if worths[task["id"]].succeeds(_worth_of_record(task), own[task["id"]])]
+    def remember(self, contents: Contents, *, task: bool) -> None:
+        """Keep in memory what was stored, once it is committed."""
+        if "policies" in self.ids:
+            contents.policies.put(self.ids["policies"], self.policy, self.policy_arrays)
+        if "tasks" not in self.ids or not task:
+            return
+        made = self.task
+        if isinstance(made, TabularMDP):
+            made = copy.copy(made)
+            vars(made)["params"] = self.task_row["settings"]["params"]  # plain values, as they are read
+        elif callable(made.env_id):
+            return  # it is stored by its id: the task that comes out is another object
+        contents.tasks.put(self.ids["tasks"], self.valued._replace(task=made), self.task_arrays)
 
-    def _stored(self, connection: sa.Connection) -> list[rows.Row]:
-        """The task's own record, if it is stored already."""
-        return rows.fetch_where(connection, "tasks", tasks_table.c.digest == self.task_row["digest"])
 
-    def insert(self, connection: sa.Connection, run: rows.Row | None) -> int:
-        """Store task, policy, row, column and run under the writer's lock; returns the task's id.
+class Writer:
+    """One transaction that stores additions, in which nobody else writes."""
+
+    def __init__(self, connection: sa.Connection, contents: Contents, digests: Sequence[str]) -> None:
+        self.connection, self.contents, self.digests = connection, contents, digests
+        self.waiting = rows.Inserts(connection)  # tasks that a candidate covers: nobody looks at them
+        self.stored = Stored.read(connection, contents, digests)
+        self.known = {*digests}  # which it still knows to be stored or not
+        self.stale = False  # whether it is to be looked at again anyway
+
+    def look(self, one: Addition) -> Stored:
+        """What is stored now; under a rule it is asked of all given tasks at once, as few change anything."""
+        if self.stale or one.digest not in self.known:
+            self.waiting.write()
+            digests = [one.digest] if self.stored.rule is None else self.digests
+            self.stored = Stored.read(self.connection, self.contents, digests)
+            self.known, self.stale = {*digests}, False
+        return self.stored
+
+    def add(self, one: Addition) -> int:
+        """Store a task and its policy; returns the task's id.
 
         A task that is stored already stays as it is, unless the policy it comes with now is better than its own.
         """
-        self.numbers.clear()
-        if run is not None and (done := self._stored_run(connection, run)) is not None:
-            return done
-        stored = self._stored(connection)
-        number = int(stored[0]["id"]) if stored else self._insert_new(connection)
-        if stored and self._is_better(connection, stored[0]):
-            if not self._moved(connection, stored[0]):
-                self._install(connection, stored[0])
-        elif stored:
-            self._rename(connection, stored[0])
-        if run is not None:
-            value = connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
-            settings = run["settings"] | {
-                "task_digest": self.task_row["digest"],
-                "name": self.task_row["name"],
-                "evaluation_episodes": self.row.episodes + self.column.episodes,
-                "value": value,
-            }
-            rows.insert(connection, "runs", run | {"task_id": number, "settings": settings}, run["arrays"])
-        return number
+        one.ids.clear()
+        stored = self.look(one)
+        one.value(stored, self.contents, on(self.connection))
+        same = stored.same.get(one.digest)
+        if same is None:
+            return self._insert(one)
+        if not one.is_better(stored, same):
+            self._rename(one, same)
+        elif not self._move(one, same):
+            self.install(one, same)
+        return int(same["id"])
 
-    def _rename(self, connection: sa.Connection, task: rows.Row) -> None:
-        """Give a stored task's own policy the name and source it comes with now, if it is the same policy."""
-        own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
-        settings = own["settings"] | self.names
-        if own["digest"] == self.policy_row["digest"] and settings != own["settings"]:
-            rows.update(connection, "policies", own, settings=settings)
-
-    def _stored_run(self, connection: sa.Connection, run: rows.Row) -> int | None:
-        """The task of a stream's run that is stored already, which must be this one."""
-        here = [runs_table.c[name] == run[name] for name in ("stream_id", "position")]
-        found = [] if run["stream_id"] is None else rows.fetch_where(connection, "runs", *here)
-        if not found:
-            return None
-        if found[0]["settings"]["task_digest"] != self.task_row["digest"] or found[0]["task_id"] is None:
-            raise RepositoryError(
-                f"another agent is at work on stream {run['stream_id']}: it has met task {run['position']}"
-            )
-        return int(found[0]["task_id"])
-
-    def _insert_new(self, connection: sa.Connection) -> int:
-        self._value(lambda work: work(connection), row=True)
-        policies = self.contents.policy_ids(connection)
-        own, row, arrays = self.placed(connection, policies)
-        number = rows.insert(connection, "tasks", row, arrays)
-        self.numbers["tasks"] = number
-        if self.rule is None:
-            self._improve(connection, own)
-        return number
-
-    def placed(self, connection: sa.Connection, policies: Sequence[int]) -> tuple[int, rows.Row, Arrays]:
-        """The task's own policy, by the rule, and the columns and arrays of its record.
-
-        Its row has the values of all these policies. The policy it brings is stored here, unless the rule forgets it.
-        """
-        worths, mine = {number: self.row.worths[number] for number in policies}, self.row.worths[OWN]
-        bounds = {} if self.bounds is None else self.bounds._asdict()
-        own = max(worths, key=lambda number: worths[number].value, default=OWN)
-        if self.rule is not None and worths and self.rule.covers(mine.value, worths[own].value):
-            settings = self.task_row["settings"] | self._forgotten(mine)
+    def _insert(self, one: Addition) -> int:
+        """A new task: its own policy is the candidate that covers it, or the policy it brings, which is then stored."""
+        stored = self.stored
+        worths, mine = {number: one.row.worths[number] for number in stored.policies}, one.row.worths[OWN]
+        own = _covering(stored.rule, worths, mine)
+        if own is not None:
+            settings = one.task_row["settings"] | one.forgotten(mine)
             record = of_record({own: worths[own]}, own) | {"settings": settings}
         else:
-            own = self._insert_policy(connection)
+            own = self._insert_policy(one)
             worths[own] = mine
             record = of_record(worths, own)
-        row = self.task_row | bounds | {"own_policy": own} | record
-        return own, row, {**self.packed, **vector_arrays("row", worths)}
-
-    def _forgotten(self, worth: Worth) -> dict[str, Any]:
-        """What is stored of a policy that is not."""
-        return {"forgotten": worth._asdict() | what_it_is(self.policy_row)}
-
-    def _insert_policy(self, connection: sa.Connection) -> int:
-        """Store the policy with its column: its values in the tasks there are, or in those it was valued in."""
-        tasks = rows.numbers(connection, "tasks") if self.rule is None else [*self.column.worths]
-        vector = vector_arrays("column", {number: self.column.worths[number] for number in tasks})
-        number = rows.insert(connection, "policies", self.policy_row, self.policy_arrays | vector)
-        self.numbers["policies"] = number
+            stored.policies.append(own)
+        row = one.task_row | {"own_policy": own} | record
+        number = one.ids["tasks"] = self.waiting.add("tasks", row, {**one.packed, **vector_arrays("row", worths)})
+        self.known.remove(one.digest)
+        self.stale = stored.rule is None or stored.first is None
+        if "policies" in one.ids:
+            self.waiting.write()  # those after it are valued under it
+        if stored.rule is None:
+            self._improve(one, own, [*stored.tasks.values()])
         return number
 
-    def remember(self, *, task: bool = True) -> None:
-        """Keep in memory what was stored, once it is committed."""
-        if "policies" in self.numbers:
-            self.contents.policies.put(self.numbers["policies"], self.policy, self.policy_arrays)
-        if len(self.column.worths) == EXACT_UP_TO and "tasks" in self.numbers:
-            warnings.warn(
-                f"{self.caller}: {EXACT_UP_TO:,} tasks are stored, and an add values each of them: "
-                "set_max_loss(...) lets a repository grow with what it keeps",
-                stacklevel=4,
-            )
-        if task and "tasks" in self.numbers:
-            stored = self.task
-            if isinstance(stored, TabularMDP):
-                stored = records.task_of(self.task_row | {"id": self.numbers["tasks"]}, self.task_arrays)
-            elif callable(stored.env_id):
-                return  # it is stored by its id: the task that comes out is another object
-            self.contents.tasks.put(self.numbers["tasks"], self.valued._replace(task=stored), self.task_arrays)
+    def _insert_policy(self, one: Addition) -> int:
+        """The policy with its column: its values in the tasks there are, or in those it was valued in."""
+        tasks = [*self.stored.tasks] if self.stored.rule is None else [*one.column.worths]
+        column = vector_arrays("column", {number: one.column.worths[number] for number in tasks})
+        number = self.waiting.add("policies", one.policy_row, one.policy_arrays | column)
+        one.ids["policies"] = number
+        return number
 
-    def _improve(self, connection: sa.Connection, policy: int) -> None:
-        """Make the policy that of record wherever it is better than the present one."""
-        columns, worths = tasks_table.c, self.column.worths
-        wanted = (columns.id, columns.value, columns.value_error, columns.own_policy, columns.policy_of_record)
-        present = [task for task in connection.execute(sa.select(*wanted)).mappings() if task["id"] in worths]
-        found = rows.fetch(connection, "tasks", self._succeeds(connection, present))
+    def _improve(self, one: Addition, policy: int, tasks: Sequence[Mapping[Any, Any]]) -> None:
+        """Make a new policy that of record in those of these tasks in which it is better than the present one."""
+        worths = one.column.worths
+        above = [task for task in tasks if worths[task["id"]].is_above(_worth_of_record(task))]
+        own = _worths_of_own(self.connection, above)
+        better = [t["id"] for t in above if worths[t["id"]].succeeds(_worth_of_record(t), own[t["id"]])]
+        found = rows.fetch(self.connection, "tasks", better)
         for row in found:
-            rows.update(connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
-        drop_unused(connection, self.contents, *(row["policy_of_record"] for row in found))
+            rows.update(self.connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
+        drop_unused(self.connection, self.contents, *(row["policy_of_record"] for row in found))
 
-    def _moved(self, connection: sa.Connection, task: rows.Row) -> bool:
-        """By the rule: give a stored task the best of all candidates, some of them newer than it, if that covers it."""
-        rule, number, contents = self.contents.rule(connection), task["id"], self.contents
+    def _rename(self, one: Addition, task: rows.Row) -> None:
+        """Give a stored task's own policy the name and source it comes with now, if it is the same policy."""
+        own = rows.fetch(self.connection, "policies", [task["own_policy"]])[0]
+        settings = own["settings"] | one.names
+        if own["digest"] == one.policy_row["digest"] and settings != own["settings"]:
+            rows.update(self.connection, "policies", own, settings=settings)
+
+    def _move(self, one: Addition, task: rows.Row) -> bool:
+        """Under a rule: give a stored task the best of all candidates, some newer than it, if that covers it."""
+        connection, contents, rule, number = self.connection, self.contents, self.stored.rule, task["id"]
         if rule is None:
             return False
-        policies, row = contents.policy_ids(connection), Vector()
-        values, errors = (read_known(connection, [number], policies, what)[0].tolist() for what in ("values", "errors"))
-        known = zip(policies, map(Worth, values, errors), strict=True)
-        row.worths |= {policy: worth for policy, worth in known if not math.isnan(worth.value)}
-        missing = [policy for policy in policies if policy not in row.worths]
-        valued = contents.tasks.get(connection, [number])[0]
-        contents.value_policies(lambda work: work(connection), row, valued, missing, stacked=True)
-        own, mine = max(policies, key=lambda policy: row.worths[policy].value), self.column.worths[number]
-        if not rule.covers(mine.value, row.worths[own].value):
+        row, mine = Vector(), one.column.worths[number]
+        row.worths = _known(connection, number, self.stored.policies)
+        missing = [policy for policy in self.stored.policies if policy not in row.worths]
+        (valued,) = contents.tasks.get(on(connection), [number])
+        contents.value_policies(on(connection), row, valued, missing, stacked=True)
+        own = _covering(rule, {policy: row.worths[policy] for policy in self.stored.policies}, mine)
+        if own is None:
             return False
-        settings = task["settings"] | self._forgotten(mine)
         rows.replace_arrays(connection, "tasks", number, vector_arrays("row", row.worths))
-        changed = of_record({own: row.worths[own]}, own) | {"own_policy": own, "settings": settings}
-        rows.update(connection, "tasks", task, **changed)
+        changed = of_record({own: row.worths[own]}, own) | {"own_policy": own}
+        rows.update(connection, "tasks", task, settings=task["settings"] | one.forgotten(mine), **changed)
         drop_unused(connection, contents, task["own_policy"], task["policy_of_record"])
+        self.stale = True
         return True
 
-    def _install(self, connection: sa.Connection, task: rows.Row) -> None:
-        """Put the policy in the place of a stored task's own."""
-        number, old = task["id"], task["own_policy"]
-        self._value(lambda work: work(connection), row=False)
-        rule, policies = self.rule, rows.numbers(connection, "policies")
-        if number not in self.column.worths:
-            self.column.value_tasks([number], self.contents.tasks.get(connection, [number]), self.policy)
-        new = self._insert_policy(connection)
+    def install(self, one: Addition, task: rows.Row) -> None:
+        """Store the policy in the place of a stored task's own."""
+        connection, stored, number, old = self.connection, self.stored, task["id"], task["own_policy"]
+        new = self._insert_policy(one)
+        self.waiting.write()
+        self.stale = True
+        self._improve(one, new, [other for other in stored.tasks.values() if other["id"] != number])
+        left = set(rows.present(connection, "policies", stored.policies))
+        if not is_used(connection, old, besides=number):
+            left -= {old}
+        others = [policy for policy in stored.policies if policy in left]
+        worths = _known(connection, number, others, complete=stored.rule is None) | {new: one.column.worths[number]}
         settings = {key: value for key, value in task["settings"].items() if key != "forgotten"}
-        rows.update(connection, "tasks", task, own_policy=new, settings=settings)
-        if rule is None:
-            self._improve(connection, new)
-        left = set(rows.numbers(connection, "policies"))
-        others = [p for p in policies if p in left and (p != old or is_used(connection, old, besides=number))]
-        reader = read_matrix if rule is None else read_known
-        values, errors = (reader(connection, [number], others, what)[0].tolist() for what in ("values", "errors"))
-        known = {p: Worth(v, e) for p, v, e in zip(others, values, errors, strict=True) if not math.isnan(v)}
-        now = rows.fetch(connection, "tasks", [number])[0]
-        worths = known | {new: self.column.worths[number]}
-        rows.update(connection, "tasks", now, **of_record(worths, new))
-        drop_unused(connection, self.contents, old, now["policy_of_record"])
+        changed = of_record(worths, new) | {"own_policy": new, "settings": settings}
+        rows.update(connection, "tasks", task, **changed)
+        drop_unused(connection, self.contents, old, task["policy_of_record"])
+
+    def add_run(self, one: Addition, number: int, run: rows.Row) -> None:
+        """Store the run that led to a task's policy."""
+        self.waiting.write()
+        value = self.connection.execute(sa.select(tasks_table.c.value).where(tasks_table.c.id == number)).scalar()
+        settings = run["settings"] | {
+            "task_digest": one.digest,
+            "name": one.task_row["name"],
+            "evaluation_episodes": one.row.episodes + one.column.episodes,
+            "value": value,
+        }
+        self.waiting.add("runs", run | {"task_id": number, "settings": settings}, run["arrays"])
 
 
-def what_it_is(policy: rows.Row) -> dict[str, Any]:
-    """What is stored of a forgotten policy besides its worth: where it came from, and what it was called."""
-    called = {name: policy["settings"][name] for name in records.CALLED if name in policy["settings"]}
-    return {"provenance": policy["provenance"]} | called
+def commit(contents: Contents, additions: Sequence[Addition], run: rows.Row | None = None) -> list[int]:
+    """Store tasks and policies in one transaction, and the run that led to one; returns the tasks' ids.
 
+    Each try of many begins with what was known before the transaction: ids of records that were not committed are given
+    to other records, and what was read or valued under them would then be taken for theirs.
+    """
+    digests = [one.digest for one in additions]
+    rule = _value(contents, additions)
+    known = [(one.row.worths, one.column.worths) for one in additions]
 
-def check_family(connection: sa.Connection, task: Task, caller: str = "Repository.check_family") -> None:
-    """Refuse a task that does not share states, actions and gamma with those stored."""
-    check_like(first_task(connection), task, caller)
+    def write(connection: sa.Connection) -> tuple[Contents, list[int]]:
+        if run is not None and (met := _met(connection, run, additions[0])) is not None:
+            return contents, [met]
+        inside = contents if len(additions) == 1 else contents.apart()
+        for one, (row, column) in zip(additions, known, strict=True):
+            one.row.worths, one.column.worths = dict(row), dict(column)
+        writer = Writer(connection, inside, digests)
+        numbers = [writer.add(one) for one in additions]
+        if run is not None:
+            writer.add_run(additions[0], numbers[0], run)
+        writer.waiting.write()
+        return inside, numbers
 
-
-def first_task(connection: sa.Connection) -> rows.Row | None:
-    """The record of the task that was stored first, if there is one."""
-    first = connection.execute(sa.select(tasks_table).order_by(tasks_table.c.id).limit(1)).mappings().first()
-    return None if first is None else rows.verified("tasks", first)
-
-
-def check_like(first: rows.Row | None, task: Task, caller: str) -> None:
-    """Refuse a task that does not share states, actions and gamma with the first one."""
-    if first is None:
-        return
-    settings = first["settings"]
-    for name, got in records.family_of(task).items():
-        if got != settings.get(name):
-            raise InvalidInputError(
-                f"{caller}: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
-                "the tasks of a repository share states, actions and gamma"
+    inside, numbers = contents.database.write(write)
+    if inside is not contents:
+        contents.take(inside)
+    for one in additions:
+        one.remember(contents, task=rule is None or len(additions) == 1)
+        if len(one.column.worths) == EXACT_UP_TO and "tasks" in one.ids:
+            warnings.warn(
+                f"{one.caller}: {EXACT_UP_TO:,} tasks are stored, and an add values each of them: "
+                "a repository that is made with max_loss= grows with what it keeps",
+                stacklevel=3,
             )
+    return numbers
+
+
+def replace_own(contents: Contents, one: Addition, number: int) -> None:
+    """Put the policy in the place of the own policy of the task that is stored under this id."""
+    _value(contents, [one], replacing=True)
+
+    def replace(connection: sa.Connection) -> None:
+        one.ids.clear()
+        task = rows.fetch(connection, "tasks", [number])[0]
+        own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
+        if own["digest"] != one.policy_row["digest"]:
+            writer = Writer(connection, contents, [one.digest])
+            one.value(writer.stored, contents, on(connection), replacing=True)
+            writer.install(one, task)
+
+    contents.database.write(replace)
+    one.remember(contents, task=False)
+
+
+def _value(contents: Contents, additions: Sequence[Addition], *, replacing: bool = False) -> Admission | None:
+    """Value what is stored now, outside the writer's lock; returns the rule."""
+    read, digests = contents.database.read, [one.digest for one in additions]
+    stored = read(lambda connection: Stored.read(connection, contents, digests))
+    with suppress(rows.NoRecordError):  # another process has removed a record: the rest is valued under the lock
+        for one in additions:
+            one.value(stored, contents, read, replacing=replacing)
+    return stored.rule
+
+
+def _met(connection: sa.Connection, run: rows.Row, one: Addition) -> int | None:
+    """The task of a stream's run that is stored already, which must be this one."""
+    if run["stream_id"] is None:
+        return None
+    here = [runs_table.c[name] == run[name] for name in ("stream_id", "position")]
+    found = rows.fetch_where(connection, "runs", *here)
+    if not found:
+        return None
+    if found[0]["settings"]["task_digest"] != one.digest or found[0]["task_id"] is None:
+        raise RepositoryError(
+            f"another agent is at work on stream {run['stream_id']}: it has met task {run['position']}"
+        )
+    return int(found[0]["task_id"])
+
+
+def _covering(rule: Admission | None, worths: Mapping[int, Worth], mine: Worth) -> int | None:
+    """The candidate that serves a task within the rule, the best of them; None: the policy it brings is stored."""
+    if rule is None or not worths:
+        return None
+    found = max(worths, key=lambda number: worths[number].value)
+    return found if rule.covers(mine.value, worths[found].value) else None
+
+
+def _known(
+    connection: sa.Connection, task: int, policies: Sequence[int], *, complete: bool = False
+) -> dict[int, Worth]:
+    """What is stored of the worth of these policies in a task; all of it must be there if it is ``complete``."""
+    read = read_matrix if complete else read_known
+    values, errors = (read(connection, [task], policies, what)[0].tolist() for what in ("values", "errors"))
+    worths = zip(policies, map(Worth, values, errors), strict=True)
+    return {policy: worth for policy, worth in worths if not math.isnan(worth.value)}
+
+
+def _worths_of_own(connection: sa.Connection, tasks: Sequence[Mapping[Any, Any]]) -> dict[int, Worth]:
+    """What the own policies of tasks are worth in them, by the tasks' ids."""
+    other = [task for task in tasks if task["own_policy"] != task["policy_of_record"]]
+    ids = [task["id"] for task in other]
+    read = read_pairs(connection, ids, [task["own_policy"] for task in other])
+    return {task["id"]: _worth_of_record(task) for task in tasks} | dict(zip(ids, read, strict=True))
 
 
 def _worth_of_record(task: Mapping[Any, Any]) -> Worth:
@@ -345,6 +394,19 @@ def of_record(worths: dict[int, Worth], own: int) -> dict[str, Any]:
     return {"policy_of_record": record, "value": worths[record].value, "value_error": worths[record].error}
 
 
+def check_like(first: rows.Row | None, task: Task, caller: str) -> None:
+    """Refuse a task that does not share states, actions and gamma with the one that was stored first."""
+    if first is None:
+        return
+    settings = first["settings"]
+    for name, got in records.family_of(task).items():
+        if got != settings.get(name):
+            raise InvalidInputError(
+                f"{caller}: task.{name} is {got}, must be {settings.get(name)} as in task {first['id']}: "
+                "the tasks of a repository share states, actions and gamma"
+            )
+
+
 def _episodes(caller: str, task: Any, episodes: int | None) -> int | None:
     """How many episodes value a policy in a task; None: its model does."""
     if not isinstance(task, Task):
@@ -354,7 +416,7 @@ def _episodes(caller: str, task: Any, episodes: int | None) -> int | None:
     return whole(caller, "evaluation_episodes", episodes, at_least=2)
 
 
-def solved(caller: str, task: Task, episodes: int | None) -> Array:
+def _solved(caller: str, task: Task, episodes: int | None) -> Array:
     """The canonical optimal policy of a task with a model."""
     if episodes is not None or not isinstance(task, TabularMDP):
         raise InvalidInputError(f"{caller}: policy is None, must be given: {task} has no model to solve")

@@ -18,30 +18,29 @@ where what is lost from task to task is a metric, a set whose members are more t
 the smallest set of balls of radius epsilon / 2 that covers the family.
 
 **Landmarks.** The *cell* of a candidate is the tasks that have it as their own policy: its founder, and those that it
-covered best when they came. A task changes its cell only if it comes again with a better policy, is given another, or
-its candidate was damaged, none of which looks at landmarks; ``set_max_loss`` makes new cells and a new salt. So the
-cells are strata. In each, the tasks of the lowest priority are the landmarks. A task's priority is SHA-256 of its
-digest and of a salt that is drawn when the rule is settled: with respect to the salt the landmarks of a cell are a
-uniform sample of it without replacement, whatever the order in which tasks came, and nothing need be stored for it. A
-cell of n of the N tasks has max(1, n L / N) landmarks or so for L in all; each counts n / (N times how many the cell
-has), which makes weighted means unbiased. Policies are chosen on L = 10,000: a choice of k of c policies is fitted to
-the tasks it is made on, and with 2,048 of 5,000 tasks 100 policies lost 9 to 15% more on all of them than they had to,
-with all 5,000 about 1%. Where L is smaller the landmarks are some of those of a larger L.
+covered best when they came. A task changes its cell only if it comes again with a better policy or is given another,
+neither of which looks at landmarks. So the cells are strata. In each, the tasks of the lowest priority are the
+landmarks. A task's priority is SHA-256 of its digest and of a salt that is drawn when the rule is settled: with respect
+to the salt the landmarks of a cell are a uniform sample of it without replacement, whatever the order in which tasks
+came, and nothing need be stored for it. A cell of n of the N tasks has max(1, n L / N) landmarks or so for L in all;
+each counts n / (N times how many the cell has), which makes weighted means unbiased. Policies are chosen on L = 10,000:
+a choice of k of c policies is fitted to the tasks it is made on, and with 2,048 of 5,000 tasks 100 policies lost 9 to
+15% more on all of them than they had to, with all 5,000 about 1%. Where L is smaller the landmarks are some of those of
+a larger L.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import FloatArray
-from pastmaster.checks import within
+from pastmaster.errors import InvalidInputError
 from pastmaster.repository import rows
 from pastmaster.repository.schema import admissions, tasks
 from pastmaster.repository.worth import BETTER
@@ -77,20 +76,19 @@ def current(connection: sa.Connection) -> Admission | None:
     """The rule in force; None: every policy is stored."""
     last = sa.select(sa.func.max(admissions.c.id)).scalar_subquery()
     found = rows.fetch_where(connection, "admissions", admissions.c.id == last)
-    if not found or found[0]["max_loss"] is None:
-        return None
-    return Admission(found[0]["max_loss"], found[0]["settings"]["salt"])
+    return None if not found else Admission(found[0]["max_loss"], found[0]["settings"]["salt"])
 
 
-def settle(connection: sa.Connection, max_loss: float | None) -> None:
-    """Put a rule in force, under a new salt."""
-    row = {"max_loss": max_loss, "settings": {"salt": secrets.token_hex(16)}}
-    rows.insert(connection, "admissions", row, {})
-
-
-def checked_max_loss(caller: str, max_loss: Any) -> float | None:
-    """The knob: None, or a number, at least 0."""
-    return None if max_loss is None else within(caller, "max_loss", max_loss, 0.0, math.inf)
+def settle(connection: sa.Connection, max_loss: float, place: str) -> None:
+    """Put a rule in force, under a new salt, where no tasks are stored."""
+    if connection.execute(sa.select(tasks.c.id).limit(1)).first():
+        rule = current(connection)
+        has = "None" if rule is None else f"{rule.max_loss:g}"
+        raise InvalidInputError(
+            f"Repository: max_loss is {max_loss:g}, must be {has} as {place} has it, or be left out: "
+            "it is decided before there are tasks"
+        )
+    rows.insert(connection, "admissions", {"max_loss": max_loss, "settings": {"salt": secrets.token_hex(16)}}, {})
 
 
 def landmarks(connection: sa.Connection, rule: Admission, most: int) -> Landmarks:

@@ -20,7 +20,7 @@ from pastmaster.clustering import Clustering
 from pastmaster.errors import RepositoryError
 from pastmaster.repository import rows
 from pastmaster.repository.admission import Landmarks, landmarks
-from pastmaster.repository.memory import Contents
+from pastmaster.repository.memory import Contents, on
 from pastmaster.repository.names import distinct_names, policy_records, task_records
 from pastmaster.repository.records import PolicyRecord, TaskRecord
 from pastmaster.repository.worth import (
@@ -213,7 +213,7 @@ def _valued(
 
     def get(connection: sa.Connection, batch: Sequence[int]) -> list[tuple[int, Valued]]:
         there = rows.present(connection, "tasks", batch)
-        return [*zip(there, contents.tasks.get(connection, there), strict=True)]
+        return [*zip(there, contents.tasks.get(on(connection), there), strict=True)]
 
     for batch in rows.batches([*wanted]):
         for task, valued in ask(partial(get, batch=batch)):

@@ -16,7 +16,7 @@ from pastmaster.estimation.returns import pooled_deviation
 from pastmaster.repository import names, rows
 from pastmaster.repository.asked import TRIES, Chosen, changed_all_the_time, chosen_landmarks, completed
 from pastmaster.repository.clusterings import source_ids
-from pastmaster.repository.memory import Contents
+from pastmaster.repository.memory import Contents, on
 from pastmaster.repository.records import Stored, best_value
 from pastmaster.repository.worth import Worth, read_matrix
 from pastmaster.reuse import Experience
@@ -83,7 +83,7 @@ def _read(
     called = names.distinct_names(names.policy_records(connection, ids))
     return Known(
         numbers,
-        dict(zip(ids, contents.policies.get(connection, ids), strict=True)),
+        dict(zip(ids, contents.policies.get(on(connection), ids), strict=True)),
         [task["settings"]["evaluation_episodes"] or 0 for task in tasks],
         _worths(connection, contents, numbers, ids),
         [best_value(task) for task in tasks],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import sqlalchemy as sa
 
@@ -13,8 +13,7 @@ from pastmaster.checks import is_whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import admission, records, rows
 from pastmaster.repository.database import Database, Work
-from pastmaster.repository.records import Stored
-from pastmaster.repository.schema import policies as policies_table
+from pastmaster.repository.schema import admissions, policies as policies_table, tasks as tasks_table
 from pastmaster.repository.stack import Stack
 from pastmaster.repository.worth import Valued, Vector, Worth
 from pastmaster.tables import shown
@@ -22,6 +21,20 @@ from pastmaster.tasks.tabular import ARRAYS, TabularMDP
 
 MOST_BYTES = 2**31  # of arrays kept of one kind; what comes after is read anew each time
 Item = TypeVar("Item")
+Ask = Callable[[Work[Any]], Any]
+"""Runs work on a connection: in a transaction of its own, like ``Database.read``, or in one that is open."""
+STATE = sa.select(
+    sa.select(sa.func.min(tasks_table.c.id)).scalar_subquery(),
+    sa.select(sa.func.max(admissions.c.id)).scalar_subquery(),
+    sa.select(sa.func.count()).select_from(policies_table).scalar_subquery(),
+    sa.select(sa.func.max(policies_table.c.id)).scalar_subquery(),
+)
+"""What tells whether the first task, the rule, or the list of policies are others: no id is given twice."""
+
+
+def on(connection: sa.Connection) -> Ask:
+    """Asks in a transaction that is open."""
+    return lambda work: work(connection)
 
 
 class Memory(Generic[Item]):
@@ -36,15 +49,20 @@ class Memory(Generic[Item]):
         self.kept: dict[int, tuple[Item, int]] = {}  # with their bytes
         self.room = MOST_BYTES
 
-    def get(self, connection: sa.Connection, wanted: Sequence[int]) -> list[Item]:
-        """The objects of these ids, in their order."""
+    def get(self, ask: Ask, wanted: Sequence[int]) -> list[Item]:
+        """The objects of these ids, in their order; ``ask`` gives a connection if some are to be read."""
         found = {number: held[0] for number in wanted if (held := self.kept.get(number)) is not None}
         for batch in rows.batches([number for number in wanted if number not in found]):
-            arrays = dict(rows.fetch_arrays(connection, self.table, batch, self.names))
-            for row in rows.fetch(connection, self.table, batch):
-                number = row["id"]
-                found[number] = self.put(number, self.make(row, arrays[number]), arrays[number])
+            found |= ask(partial(self._read, wanted=batch))
         return [found[number] for number in wanted]
+
+    def _read(self, connection: sa.Connection, wanted: Sequence[int]) -> dict[int, Item]:
+        arrays = dict(rows.fetch_arrays(connection, self.table, wanted, self.names))
+        found = {}
+        for row in rows.fetch(connection, self.table, wanted):
+            number = row["id"]
+            found[number] = self.put(number, self.make(row, arrays[number]), arrays[number])
+        return found
 
     def put(self, number: int, item: Item, arrays: dict[str, Array]) -> Item:
         """Keep an object if there is room."""
@@ -83,7 +101,9 @@ class Contents:
         self.worths: dict[tuple[int, int], Worth] = {}  # by the ids of task and policy
         self.spreads: dict[tuple[int, int], float] = {}  # of one return
         self.stack = Stack()
-        self._ids: tuple[tuple[int, int], list[int]] = ((0, 0), [])
+        self._first: rows.Row | None = None
+        self._rule: tuple[int | None, admission.Admission | None] = (None, None)
+        self._ids: tuple[tuple[int, int | None], list[int]] = ((0, None), [])
 
     def apart(self) -> Contents:
         """The same, for one try of a transaction that reads its own records again.
@@ -92,29 +112,35 @@ class Contents:
         """
         other = Contents(self.database)
         other.tasks, other.policies, other.stack = self.tasks.copy(), self.policies.copy(), self.stack
-        other._ids = self._ids
+        other._first, other._rule, other._ids = self._first, self._rule, self._ids
         return other
 
     def take(self, other: Contents) -> None:
         """Remember what was read ``apart`` by a transaction that is committed."""
-        self.tasks, self.policies, self.stack, self._ids = other.tasks, other.policies, other.stack, other._ids
+        self.tasks, self.policies, self.stack = other.tasks, other.policies, other.stack
+        self._first, self._rule, self._ids = other._first, other._rule, other._ids
 
-    def policy_ids(self, connection: sa.Connection) -> list[int]:
-        """The ids of all policies, listed anew if there are others: no id is given twice, so two numbers tell."""
-        number = policies_table.c.id
-        count, last = connection.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(number), 0))).one()
-        known, ids = self._ids
-        if known != (count, last):
-            ids = rows.numbers(connection, "policies")
-            self._ids = (int(count), int(last)), ids
-        return ids
+    def look(self, connection: sa.Connection) -> tuple[rows.Row | None, admission.Admission | None, list[int]]:
+        """The task that was stored first, the rule by which policies are stored, and the ids of all policies.
+
+        What was read before is not read again.
+        """
+        first, last_rule, count, last = connection.execute(STATE).one()
+        task, rule, ids = self._first, self._rule, self._ids
+        if first is not None and (task is None or task["id"] != first):
+            task = self._first = rows.fetch(connection, "tasks", [first])[0]
+        if rule[0] != last_rule:
+            rule = self._rule = last_rule, admission.current(connection)
+        if ids[0] != (count, last):
+            ids = self._ids = (count, last), rows.numbers(connection, "policies")
+        return None if first is None else task, rule[1], ids[1]
 
     def rule(self, connection: sa.Connection) -> admission.Admission | None:
         """The rule by which policies are stored; None: all are."""
-        return admission.current(connection)
+        return self.look(connection)[1]
 
     def value_policies(
-        self, ask: Callable[[Work[list[Stored]]], list[Stored]], row: Vector, valued: Valued, numbers: Sequence[int],
+        self, ask: Ask, row: Vector, valued: Valued, numbers: Sequence[int],
         *, stacked: bool,
     ) -> None:  # fmt: skip
         """Add the values of stored policies in one task to its row; ``ask`` gives a function a connection.
@@ -125,21 +151,20 @@ class Contents:
         if stacked and isinstance(valued.task, TabularMDP) and valued.episodes is None:
             stack = self.stack
             for batch in rows.batches([number for number in numbers if number not in stack.places]):
-                policies = ask(partial(memory.get, wanted=batch))
-                stack = stack.joined(dict(zip(batch, policies, strict=True)))
+                stack = stack.joined(dict(zip(batch, memory.get(ask, batch), strict=True)))
             self.stack = stack
             held = [number for number in numbers if number in stack.places]
             row.take(held, stack.values(valued.task, held))
             numbers = [number for number in numbers if number not in stack.places]
         for batch in rows.batches(numbers):
-            row.value_policies(valued, batch, ask(partial(memory.get, wanted=batch)))
+            row.value_policies(valued, batch, memory.get(ask, batch))
 
     def read(self, memory: Memory[Item], numbers: list[int]) -> list[Item]:
         """The objects of these ids; an id that another process has removed is refused."""
 
         def get(connection: sa.Connection) -> list[Item]:
             rows.require(connection, memory.table, numbers)
-            return memory.get(connection, numbers)
+            return memory.get(on(connection), numbers)
 
         return self.database.read(get)
 

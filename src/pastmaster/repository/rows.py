@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -16,6 +16,7 @@ from pastmaster.repository.schema import RECORDS, arrays, row_checksum, sequence
 from pastmaster.tables import shown
 
 Row = dict[str, Any]
+Key = TypeVar("Key", int, str)
 ONE_OF = {name: name.removesuffix("s") for name in RECORDS} | {"policies": "policy"}
 BATCH = 200  # records asked for at once
 LARGEST_ID = 10**12  # a larger one is a bit that flipped
@@ -43,29 +44,46 @@ def asked_by(caller: str) -> Iterator[None]:
 
 def insert(connection: sa.Connection, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
     """Store a record under the next id; ``row["settings"]`` are plain values."""
-    return insert_many(connection, table, [(row, its_arrays)])[0]
+    inserts = Inserts(connection)
+    number = inserts.add(table, row, its_arrays)
+    inserts.write()
+    return number
 
 
-def insert_many(
-    connection: sa.Connection, table: str, records: Sequence[tuple[Row, Mapping[str, Array | Packed]]]
-) -> list[int]:
-    """Store records under the next ids, in few statements."""
-    if not records:
-        return []
-    last = _next_id(connection, table, len(records))
-    found = list(range(last - len(records) + 1, last + 1))
-    connection.execute(
-        sa.insert(RECORDS[table]),
-        [stored(table, row | {"id": number}) for number, (row, _) in zip(found, records, strict=True)],
-    )
-    packed = [
-        stored_array(table, number, name, array if isinstance(array, Packed) else pack(array))
-        for number, (_, its_arrays) in zip(found, records, strict=True)
-        for name, array in its_arrays.items()
-    ]
-    if packed:
-        connection.execute(sa.insert(arrays), packed)
-    return found
+class Inserts:
+    """Records that are written together, in few statements, by the only writer; each has its id at once."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.connection = connection
+        self.last: dict[str, Any] = {row.name: row.last for row in connection.execute(sa.select(sequences))}
+        self.records: dict[str, list[Row]] = {}
+        self.arrays: list[Row] = []
+
+    def add(self, table: str, row: Row, its_arrays: Mapping[str, Array | Packed]) -> int:
+        """A record with its arrays, under the next id that was never given out."""
+        last = self.last.get(table)
+        if not isinstance(last, int) or not 0 <= last < LARGEST_ID:
+            raise DamagedError(f"sequences {table}: is {shown(last)}, must be the last id given out")
+        number = self.last[table] = last + 1
+        self.records.setdefault(table, []).append(stored(table, row | {"id": number}))
+        for name, array in its_arrays.items():
+            packed = array if isinstance(array, Packed) else pack(array)
+            self.arrays.append(stored_array(table, number, name, packed))
+        return number
+
+    def write(self) -> None:
+        """Write what was added."""
+        if not self.records:
+            return
+        for table, columns in RECORDS.items():  # each after those it refers to
+            if table in self.records:
+                self.connection.execute(sa.insert(columns), self.records[table])
+        if self.arrays:
+            self.connection.execute(sa.insert(arrays), self.arrays)
+        counted = sa.update(sequences).where(sequences.c.name == sa.bindparam("table"))
+        last = [{"table": table, "number": self.last[table]} for table in self.records]
+        self.connection.execute(counted.values(last=sa.bindparam("number")), last)
+        self.records, self.arrays = {}, []
 
 
 def replace_arrays(connection: sa.Connection, table: str, number: int, its_arrays: Mapping[str, Array]) -> None:
@@ -74,16 +92,6 @@ def replace_arrays(connection: sa.Connection, table: str, number: int, its_array
     connection.execute(sa.delete(arrays).where(here))
     packed = [stored_array(table, number, name, pack(array)) for name, array in its_arrays.items()]
     connection.execute(sa.insert(arrays), packed)
-
-
-def _next_id(connection: sa.Connection, table: str, count: int = 1) -> int:
-    """The last of so many ids that were never given out."""
-    here = sequences.c.name == table
-    connection.execute(sa.update(sequences).where(here).values(last=sequences.c.last + count))
-    last = connection.execute(sa.select(sequences.c.last).where(here)).scalar()
-    if not isinstance(last, int) or not count <= last < LARGEST_ID:
-        raise DamagedError(f"sequences {table}: is {shown(last)}, must be the last id given out")
-    return last
 
 
 def stored_array(table: str, number: int, name: str, packed: Packed) -> Row:
@@ -184,7 +192,7 @@ def fetch_arrays(
         yield from found.items()
 
 
-def batches(wanted: Sequence[int]) -> Iterator[Sequence[int]]:
+def batches(wanted: Sequence[Key]) -> Iterator[Sequence[Key]]:
     """The ids a batch at a time: databases limit how many one query may name."""
     for first in range(0, len(wanted), BATCH):
         yield wanted[first : first + BATCH]

@@ -7,6 +7,7 @@ acknowledged. Opening reads no records; tasks, policies and values are read when
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -16,24 +17,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from pastmaster.checks import each, file_path, flag, listed, whole
+from pastmaster.checks import each, file_path, flag, listed, whole, within
 from pastmaster.clustering import Clustering
-from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
+from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import Rng, checked_rng
-from pastmaster.repository import archive, clusterings, known, names, rows
-from pastmaster.repository.addition import Addition, check_family
-from pastmaster.repository.admission import checked_max_loss
+from pastmaster.repository import admission, archive, clusterings, known, names, rows
+from pastmaster.repository.addition import Addition, check_like, commit, replace_own
 from pastmaster.repository.backup import back_up
-from pastmaster.repository.batch import commit_all
-from pastmaster.repository.check import Damage, inspected
+from pastmaster.repository.check import inspected
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
-from pastmaster.repository.forgetting import forget_damaged, forget_task
+from pastmaster.repository.forgetting import forget_task
 from pastmaster.repository.listing import Records
-from pastmaster.repository.memory import Contents, Lazy
+from pastmaster.repository.memory import Contents, Lazy, on
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
-from pastmaster.repository.settling import settle
 from pastmaster.repository.spot_check import Checked, check_values
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
@@ -63,7 +61,7 @@ class Repository:
     max_loss : float, optional
         For a repository without tasks: a policy is stored only if its task would otherwise lose more than this. So a
         repository grows with what it keeps (docs/scale.md). By default every policy is stored, and valued in every
-        task, which is for up to some 2,000 tasks. ``set_max_loss`` changes it later.
+        task, which is for up to some 2,000 tasks.
 
     Attributes
     ----------
@@ -88,61 +86,23 @@ class Repository:
     """
 
     def __init__(self, url_or_path: str | Path, *, create: bool = True, max_loss: float | None = None) -> None:
-        asked = checked_max_loss("Repository", max_loss)
+        if max_loss is not None:
+            max_loss = within("Repository", "max_loss", max_loss, 0.0, math.inf)
         self.database = Database(url_or_path, create=flag("Repository", "create", create))
         self.place = self.database.place
         self._contents = Contents(self.database)
-        if asked is not None and self.max_loss != asked:
-            if self._count("tasks"):
-                has = "None" if self.max_loss is None else f"{self.max_loss:g}"
+        if max_loss is not None and self.max_loss != max_loss:
+            try:
+                self.database.write(lambda connection: admission.settle(connection, max_loss, self.place))
+            except InvalidInputError:
                 self.close()
-                raise InvalidInputError(
-                    f"Repository: max_loss is {asked:g}, must be {has} as {self.place} has it, or be left out; "
-                    "set_max_loss changes it"
-                )
-            self.set_max_loss(asked)
+                raise
 
     @property
     def max_loss(self) -> float | None:
         """The most that a task may lose before its own policy is stored; None: every policy is stored."""
         rule = self.database.read(self._contents.rule)
         return None if rule is None else rule.max_loss
-
-    def set_max_loss(self, max_loss: float | None) -> None:
-        """Store policies from now on only where tasks would lose more than this, and forget those that are not needed.
-
-        Of the stored policies the fewest remain such that no task loses more than ``max_loss`` (by search, for at most
-        some 30 s), and those that the latest ``keep`` keeps. Tasks that lose more, since ``max_loss`` is lower than
-        before or a policy was damaged, are solved again. With None every task has its own policy again, by solving it,
-        and each is valued in every task. A given policy that was forgotten cannot be made again: a warning tells how
-        many tasks are without theirs.
-
-        All is done in one transaction: others can read meanwhile, and writers wait, for a minute at most.
-
-        Parameters
-        ----------
-        max_loss : float or None
-            In units of a return, at least 0.
-
-        Raises
-        ------
-        InvalidInputError
-            If a task loses more whose own policy was given and is forgotten: it cannot be made again. Also if
-            ``max_loss`` is None and there are more than 10,000 tasks. Nothing is changed then.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pastmaster import Repository
-        >>> from pastmaster.domains import windy_corridor
-        >>> with tempfile.TemporaryDirectory() as folder, Repository(f"{folder}/tasks.db") as repository:
-        ...     ids = repository.add_many(windy_corridor.family()[:20])
-        ...     repository.set_max_loss(1.0)
-        ...     print(len(repository), len(repository.policy_records()) < 20)
-        20 True
-        """
-        caller = "Repository.set_max_loss"
-        settle(self._contents, caller, checked_max_loss(caller, max_loss))
 
     def add(
         self,
@@ -192,10 +152,8 @@ class Repository:
         """
         if not isinstance(run, TransferRun | None):
             raise InvalidInputError(f"Repository.add: run is {shown(run)}, must be what transfer returned")
-        addition = Addition(
-            self._contents, task, policy, provenance, evaluation_episodes, name=name, source=source
-        )  # fmt: skip
-        return addition.commit(None if run is None else run_row(run, []))
+        addition = Addition(task, policy, provenance, evaluation_episodes, name=name, source=source)
+        return commit(self._contents, [addition], None if run is None else run_row(run, []))[0]
 
     def add_many(self, tasks: Iterable[Task], *, batch: int = 100) -> list[int]:
         """Solve and store many tasks, ``batch`` of them in a transaction; returns their ids.
@@ -241,8 +199,7 @@ class Repository:
                         f"{caller}: tasks[{index}] is {task}, which has no model to solve, must be a TabularMDP: "
                         "add(task, policy) stores other tasks, one by one"
                     )
-            additions = [Addition(self._contents, task, caller=caller) for _, task in group]
-            found += commit_all(self._contents, additions)
+            found += commit(self._contents, [Addition(task, caller=caller) for _, task in group])
         return found
 
     def replace_policy(
@@ -261,10 +218,10 @@ class Repository:
             raise InvalidInputError(f"{caller}: policy is None, must be given")
         with rows.asked_by(caller):
             valued = self._contents.read(self._contents.tasks, [number])[0]
-            task, episodes = valued.task, valued.episodes
-            Addition(
-                self._contents, task, policy, provenance, episodes, name=name, source=source, caller=caller
-            ).replace_own(number)
+            one = Addition(
+                valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
+            )  # fmt: skip
+            replace_own(self._contents, one, number)
 
     def remove(self, *numbers: int) -> None:
         """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""
@@ -320,33 +277,12 @@ class Repository:
                 check_values(still, found, examiner, generator)
             return found
 
-    def remove_damaged(self) -> list[Damage]:
-        """Remove every record that ``check`` names, and those that need it; returns what ``check`` found.
-
-        Wrong values with right checksums (``check(values=True)``) are not removed.
-
-        With a policy go the tasks that use it, with a task its policies unless other tasks use them; its runs stay,
-        without a task. A stream ends before a run that is lost; its later runs stay, without a stream.
-
-        Where the structure of a file is broken, or the rule of ``max_loss`` is damaged, nothing is removed: a
-        ``DamagedError`` says so, and restoring a backup is the remedy.
-        """
-        found = self.check()
-        if any(item.place == self.place for item in found):
-            raise DamagedError(
-                f"Repository.remove_damaged: the structure of {self.place} is broken, nothing was changed: restore a "
-                "backup"
-            )
-        if found:
-            self.database.write(lambda connection: forget_damaged(connection, self._contents))
-            self._contents.clear()
-        return found
-
     def check_family(self, task: Task) -> None:
         """Refuse a task that does not share states, actions and gamma with those stored."""
         if not isinstance(task, Task):
             raise not_a_task("Repository.check_family: task", task)
-        self.database.read(lambda connection: check_family(connection, task))
+        first = self.database.read(self._contents.look)[0]
+        check_like(first, task, "Repository.check_family")
 
     def __len__(self) -> int:
         return self._count("tasks")
@@ -396,7 +332,7 @@ class Repository:
         if self.max_loss is not None:
             raise RepositoryError(
                 f"Repository.cross_values: {self.place} has a max_loss, so most of U is not computed, must be asked by "
-                "keep() or experience(), or after set_max_loss(None)"
+                "keep() or experience()"
             )
         return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
 
@@ -572,7 +508,7 @@ class Repository:
 
     def sources(self) -> list[Stored]:
         """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
-        return self.database.read(lambda c: self._contents.policies.get(c, clusterings.source_ids(c)))
+        return self.database.read(lambda c: self._contents.policies.get(on(c), clusterings.source_ids(c)))
 
     def named_sources(self) -> dict[str, Stored]:
         """The policies of ``sources()`` by name, as ``transfer`` takes them."""
@@ -580,7 +516,7 @@ class Repository:
         def read(connection: sa.Connection) -> dict[str, Stored]:
             ids = clusterings.source_ids(connection)
             called = names.distinct_names(names.policy_records(connection, ids))
-            return dict(zip(called, self._contents.policies.get(connection, ids), strict=True))
+            return dict(zip(called, self._contents.policies.get(on(connection), ids), strict=True))
 
         return self.database.read(read)
 

@@ -17,11 +17,11 @@ from pastmaster.clustering import Chain
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
-from pastmaster.repository.addition import Addition
+from pastmaster.repository.addition import Addition, commit
 from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, cluster, keep, source_ids
 from pastmaster.repository.database import Database
 from pastmaster.repository.listing import Records
-from pastmaster.repository.memory import Contents
+from pastmaster.repository.memory import Contents, on
 from pastmaster.repository.records import Stored, task_row, verify_run
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.repository.worth import distinct_policies
@@ -154,7 +154,7 @@ class Stream:
                 ids = source_ids(connection, with_new)
             elif which == "all":
                 ids, _ = distinct_policies(row["policy_of_record"] for row in rows.fetch(connection, "tasks"))
-            return dict(zip(ids, self._contents.policies.get(connection, ids), strict=True))
+            return dict(zip(ids, self._contents.policies.get(on(connection), ids), strict=True))
 
         return self._contents.database.read(read)
 
@@ -166,8 +166,8 @@ class Stream:
         The policy is the solved task's; with ``episodes``, the one that was learned, and they value it.
         """
         policy, provenance = (None, None) if episodes is None else (run.policy, "learned")
-        addition = Addition(self._contents, task, policy, provenance, episodes)
-        addition.commit(run_row(run, source_ids) | {"stream_id": self._id, "position": position})
+        row = run_row(run, source_ids) | {"stream_id": self._id, "position": position}
+        commit(self._contents, [Addition(task, policy, provenance, episodes)], row)
         return stored_runs(self._contents.database, self._id, position, self.name)[0]
 
     def keep(self, position: int, *, episodes: int, rng: np.random.Generator, **told: Any) -> ClusteringRecord:
