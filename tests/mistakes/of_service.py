@@ -102,15 +102,11 @@ CALLS = {
         ({"lease": "x"}, "lease is 'x', must be a number, in 0.001 .. 1e+09"),
         ({"lease": -1}, "lease is -1, must be in 0.001 .. 1e+09"),
     ),
-    "Client.tell": Call(
-        calling("tell"), lambda: {"task": "site", "episode": 1, "value": 0.5}, runs=False
-    ).refuses(
+    "Client.tell": Call(calling("tell"), lambda: {"task": "site", "episode": 1, "value": 0.5}, runs=False).refuses(
         ({"episode": "x"}, "episode is 'x', must be what ask returned, or its number"),
         ({"value": "x"}, "value is 'x', must be a finite number"),
     ),
-    "Client.tell_many": Call(
-        calling("tell_many"), lambda: {"task": "site", "returns": {1: 0.5}}, runs=False
-    ).refuses(
+    "Client.tell_many": Call(calling("tell_many"), lambda: {"task": "site", "returns": {1: 0.5}}, runs=False).refuses(
         ({"returns": "x"}, "returns is 'x', must be a dict of returns by number"),
     ),
     "Client.cancel": Call(calling("cancel"), lambda: {"task": "site", "episode": 1}, runs=False).refuses(

@@ -7,7 +7,8 @@ from typing import Literal, NotRequired
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-Outcome = Literal["open", "told", "cancelled", "expired"]
+from pastmaster.service.schema import Outcome
+
 described = with_config(ConfigDict(use_attribute_docstrings=True))
 
 
