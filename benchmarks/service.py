@@ -39,7 +39,7 @@ def run() -> None:
     with tempfile.TemporaryDirectory() as folder:
         load = f"Load while it was measured: {os.getloadavg()[0]:.1f} processes on {os.cpu_count()} cores."
         rows = [*on_a_file(Path(folder)), *on_a_server(Path(folder)), *memory(Path(folder)), *kills(Path(folder))]
-        write("service", f"{machine('sqlalchemy', 'fastapi', 'uvicorn')} {load}", rows)
+        write("service", f"{machine('sqlalchemy', 'pydantic', 'uvicorn')} {load}", rows)
 
 
 def on_a_file(folder: Path) -> list[Row]:

@@ -27,7 +27,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pastmaster
-from pastmaster.client import Client
+from pastmaster import Client
 from pastmaster.domains import cart_pole
 from pastmaster.policies import NetworkPolicy
 

@@ -25,7 +25,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pastmaster
-from pastmaster.client import Client
+from pastmaster import Client
 from pastmaster.errors import ServiceError
 
 PAGES, DESIGNS, KINDS = 5, 3, 12

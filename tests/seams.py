@@ -20,3 +20,14 @@ its plain reference, or the one test of one module, may import that module.
 
 
 # --- service ---
+
+from pastmaster.service import operations as service_operations, store as service_store
+from pastmaster.service.engine import Engine
+from pastmaster.service.operations import Ask, Cancel, Expire, Look, Refused, Tell
+from pastmaster.service.schema import OPEN, TOLD, metadata as service_tables
+from pastmaster.service.state import Describe
+
+__all__ = [
+    "OPEN", "TOLD", "Ask", "Cancel", "Describe", "Engine", "Expire", "Look", "Refused", "Tell", "service_operations",
+    "service_store", "service_tables",
+]  # fmt: skip

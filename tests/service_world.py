@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -19,12 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pastmaster import Repository
-from pastmaster.client import Client
+from seams import TOLD, Describe, Engine, service_tables
+
+from pastmaster import Client, Repository
 from pastmaster.service import make_task
 from pastmaster.service.api import Service, make_app
-from pastmaster.service.engine import Engine
-from pastmaster.service.schema import TOLD, episodes
 
 SOURCES = ["left", "right", "straight"]
 PATIENCE = 240.0  # seconds, on a busy machine too
@@ -109,6 +107,15 @@ class Api:
         assert status == 200, answer
         return answer
 
+    def event(self) -> Any:
+        """What the live page would be told now."""
+        self.service.live._latest = (-1e9, b"")
+        return json.loads(self.loop.run(self.service.live.event()).removeprefix(b"data: "))
+
+    def learn_tokens(self) -> None:
+        """Read the tokens now, which happens twice a second by itself."""
+        self.service.gate.keys.refresh()
+
     def close(self) -> None:
         self.service.close()
         self.repository.close()
@@ -152,8 +159,7 @@ class Served:
 
     def __init__(self, place: str | Path, port: int | None = None, *options: str) -> None:
         self.place, self.port, self.options = place, port or free_port(), options
-        scheme = "https" if "--certificate" in options else "http"
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.log = b""
         self.start()
@@ -187,8 +193,7 @@ class Served:
 
     def _answers(self) -> bool:
         try:
-            anyone = ssl._create_unverified_context()
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=anyone) as answer:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -204,10 +209,40 @@ def served(place: str | Path, *options: str) -> Iterator[Served]:
             made.kill(signal.SIGTERM)
 
 
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this computer, signed by itself, and its key."""
+    made, key = folder / "certificate.pem", folder / "key.pem"
+    kind = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    named = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", *kind, "-keyout", key, "-out", made, *named]
+    subprocess.run(command, check=True, capture_output=True)
+    return made, key
+
+
 def stored(place: str | Path) -> list[Any]:
     """The rows of all episodes."""
     with Repository(place) as repository:
+        episodes = service_tables.tables["service_episodes"]
         return repository.database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
+
+
+def all_rows(place: str | Path) -> list[Any]:
+    """The rows of all tables of the service."""
+    with Repository(place) as repository:
+        return repository.database.read(lambda c: [c.execute(t.select()).all() for t in service_tables.sorted_tables])
+
+
+def alter(place: str | Path, statement: str) -> None:
+    """Change what is stored, as nobody should."""
+    with Repository(place) as repository:
+        repository.database.write(lambda c: c.exec_driver_sql(statement))
+
+
+def selector_state(served: Engine) -> Any:
+    """The selector of the only task, as it is in memory."""
+    served.call(Describe("site"))
+    (decider,) = served._deciders.values()
+    return decider.selector.to_dict()
 
 
 class Load:

@@ -69,7 +69,7 @@ def test_the_cart_poles_tell_what_is_kept_and_what_new_ones_gain(tmp_path):
 
 
 def test_the_website_sells_more_with_the_service(tmp_path):
-    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
     printed = quick("website.py", tmp_path)
     ways = r"^(pastmaster serve|EXP-3|A/B test, then the winner|even split) +([\d.]+) purchases per 100 "
     sold = {way: float(count) for way, count in re.findall(ways, printed, re.MULTILINE)}
@@ -81,7 +81,7 @@ def test_the_website_sells_more_with_the_service(tmp_path):
 
 
 def test_the_fleet_runs_what_the_service_says(tmp_path):
-    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
     printed = quick("fleet.py", tmp_path)
     assert printed.startswith("3 of 3 controllers kept; the new variant: cart-pole, ")
     ways = r"^(the service decides|by lot|only learning) +([\d.]+) an episode"

@@ -69,8 +69,9 @@ def test_kernels_need_only_the_decorator():
 
 
 HEAVY = (
-    "alembic", "cloudpickle", "dask", "fastapi", "jax", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime",
-    "pandas", "plotly", "pydantic", "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3", "torch",
+    "alembic", "cloudpickle", "dask", "jax", "joblib", "llvmlite", "matplotlib", "numba", "onnxruntime",
+    "pandas", "plotly", "prometheus_client", "pydantic", "ray", "rich", "scipy", "sqlalchemy", "stable_baselines3",
+    "torch",
 )  # fmt: skip
 """Packages that take long to import: they are loaded by what uses them."""
 

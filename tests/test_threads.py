@@ -21,8 +21,7 @@ from faults import WHOLES, canonical, small_task
 from repository_reference import constant_policy, wrong_values
 from together import at_once, public_names
 
-from pastmaster import PastmasterError, Repository, TransferRun, reuse, service, transfer
-from pastmaster.client import Client
+from pastmaster import Client, PastmasterError, Repository, TransferRun, reuse, service, transfer
 from pastmaster.reuse.selector import Selector
 
 pytestmark = pytest.mark.usefixtures("quick_switches")

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         plot_curves as plot_curves,
         transfer as transfer,
     )
+    from pastmaster.service import Client as Client
     from pastmaster.solving import Solution as Solution, solve as solve
     from pastmaster.tasks import (
         GymTask as GymTask,
@@ -102,13 +103,14 @@ _PLACES = {
     "repository": "Repository",
     "reuse": "RECOMMENDED Episode Exp3Transfer Experience FixedPolicy Informed ProbabilisticPolicyReuse QLearning "
     "RegretBalancing RegretGuarantee SB3Learning TransferRun TsallisINF decay plot_curves transfer",
+    "service": "Client",
     "solving": "Solution solve",
     "tasks": "GymTask JaxTask TabularEnv TabularMDP",
     "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")
-_ROOMS = (*_PLACES, *_SUBMODULES, "client", "parallel", "report", "service")
+_ROOMS = (*_PLACES, *_SUBMODULES, "client", "parallel", "report")
 
 __all__ = sorted([*_MODULE, *_SUBMODULES])
 

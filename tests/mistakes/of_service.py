@@ -8,8 +8,7 @@ import gymnasium as gym
 from right import POLICY, TASK, Call, repository
 
 import pastmaster as pm
-from pastmaster import service, testing
-from pastmaster.client import Client
+from pastmaster import Client, service, testing
 from pastmaster.policies import TablePolicy
 
 SITE = {"name": "site", "sources": ["a", "b"], "bounds": (0.0, 1.0), "seed": 0}
@@ -83,7 +82,7 @@ CALLS = {
         ({"rate": "x"}, "rate is 'x', must be a number, in 0.001 .. 1e+12"),
         ({"rate": -1}, "rate is -1, must be in 0.001 .. 1e+12"),
     ),
-    "client.Client": Call(Client, lambda: NOWHERE).refuses(
+    "Client": Call(Client, lambda: NOWHERE).refuses(
         ({"url": "x"}, "url is 'x', must be like http://localhost:8000"),
         ({"url": -1}, "url is -1, must be a text"),
         ({"token": 3}, "token is no text of ASCII letters, must be what `pastmaster token add` printed"),
@@ -92,32 +91,28 @@ CALLS = {
         ({"patience": "x"}, "patience is 'x', must be a number, in 0 .. 86400"),
         ({"patience": -1}, "patience is -1, must be in 0 .. 86400"),
     ),
-    "client.Client.ask": Call(calling("ask"), lambda: {"task": "site"}, runs=False).refuses(
+    "Client.ask": Call(calling("ask"), lambda: {"task": "site"}, runs=False).refuses(
         ({"lease": "x"}, "lease is 'x', must be a number, in 0.001 .. 1e+09"),
         ({"lease": -1}, "lease is -1, must be in 0.001 .. 1e+09"),
     ),
-    "client.Client.ask_many": Call(
+    "Client.ask_many": Call(
         calling("ask_many"), lambda: {"task": "site", "count": 2}, says="Client.ask", runs=False
     ).refuses(
         ({"count": "x"}, "count is 'x', must be a whole number, in 1..1000"),
         ({"lease": "x"}, "lease is 'x', must be a number, in 0.001 .. 1e+09"),
         ({"lease": -1}, "lease is -1, must be in 0.001 .. 1e+09"),
     ),
-    "client.Client.tell": Call(
-        calling("tell"), lambda: {"task": "site", "episode": 1, "value": 0.5}, runs=False
-    ).refuses(
+    "Client.tell": Call(calling("tell"), lambda: {"task": "site", "episode": 1, "value": 0.5}, runs=False).refuses(
         ({"episode": "x"}, "episode is 'x', must be what ask returned, or its number"),
         ({"value": "x"}, "value is 'x', must be a finite number"),
     ),
-    "client.Client.tell_many": Call(
-        calling("tell_many"), lambda: {"task": "site", "returns": {1: 0.5}}, runs=False
-    ).refuses(
+    "Client.tell_many": Call(calling("tell_many"), lambda: {"task": "site", "returns": {1: 0.5}}, runs=False).refuses(
         ({"returns": "x"}, "returns is 'x', must be a dict of returns by number"),
     ),
-    "client.Client.cancel": Call(calling("cancel"), lambda: {"task": "site", "episode": 1}, runs=False).refuses(
+    "Client.cancel": Call(calling("cancel"), lambda: {"task": "site", "episode": 1}, runs=False).refuses(
         ({"episode": "x"}, "episode is 'x', must be what ask returned, or its number"),
     ),
-    "client.Client.episode": Call(
+    "Client.episode": Call(
         lambda **given: calling("episode")(**given).__enter__(), lambda: {"task": "site"}, says="Client.ask", runs=False
     ).refuses(
         ({"lease": "x"}, "lease is 'x', must be a number, in 0.001 .. 1e+09"),

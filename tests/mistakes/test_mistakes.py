@@ -67,7 +67,7 @@ EXCEPTIONS = {
     "clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability continual.Reclustered "
     "continual.TaskDone estimation.EpisodeRange estimation.Estimate repository.Checked repository.ClusteringRecord "
     "repository.Damage repository.PolicyRecord repository.Records repository.StoredRun repository.Stream "
-    "repository.TaskRecord reuse.Advice",
+    "repository.TaskRecord reuse.Advice service.Asked",
     "protocols": "policies.Policy reuse.Learner reuse.LearnerSettings reuse.SelectorProtocol",
     "readers of files and models, whose tests are in tests/policies": "policies.OnnxPolicy policies.TorchPolicy "
     "policies.PredictPolicy policies.from_sb3 policies.normalisation_of",

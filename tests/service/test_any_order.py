@@ -12,11 +12,11 @@ import pytest
 from faults import repetitions
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from service_world import SOURCES, Api, Clock, small_task
+from seams import service_store
+from service_world import SOURCES, Api, Clock, selector_state, small_task
 
 from pastmaster import TsallisINF
 from pastmaster.reuse import Episode
-from pastmaster.service import store
 
 pytestmark = [pytest.mark.repeated, pytest.mark.long(10)]
 LEASE = 10.0
@@ -147,11 +147,10 @@ class Visitors(RuleBasedStateMachine):
         state, outcomes = self.call.state(), [outcome for outcome, _ in self.outcomes]
         assert (state["asked"], state["told"], state["open"]) == (len(self.arms), self.plain.n_told, self.plain.n_open)
         assert (state["cancelled"], state["expired"]) == (outcomes.count("cancelled"), outcomes.count("expired"))
-        (decider,) = self.call.service.engine._deciders.values()
-        assert decider.selector.to_dict() == self.plain.to_dict()
+        assert selector_state(self.call.service.engine) == self.plain.to_dict()
 
 
 def test_any_order_of_calls_leaves_the_models_state(monkeypatch):
-    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 7)
-    steps = settings(max_examples=repetitions(150, 6), stateful_step_count=25, deadline=None)
+    monkeypatch.setattr(service_store, "SNAPSHOT_EVERY", 7)
+    steps = settings(max_examples=repetitions(150, 4), stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Visitors, settings=steps)

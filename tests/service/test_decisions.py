@@ -9,30 +9,22 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from service_world import SOURCES, Clock, api, engine, small_task
+from seams import Ask, Cancel, Describe, Expire, Refused, Tell, service_store
+from service_world import SOURCES, Clock, all_rows, alter, api, engine, selector_state, small_task
 
 from pastmaster import DamagedError, Repository
 from pastmaster.domains import windy_corridor
 from pastmaster.reuse import SELECTORS, Episode
-from pastmaster.service import make_task, store
-from pastmaster.service.decider import SERVED
-from pastmaster.service.operations import Ask, Cancel, Expire, Refused, Tell
-from pastmaster.service.schema import metadata, prepare, tasks
-from pastmaster.service.state import Describe
+from pastmaster.service import make_task
 
 
 def library(name: str, n_sources: int = 3, **settings):
     return SELECTORS[name](n_sources, 500, bounds=(0.0, 1.0), rng=7, **settings)
 
 
-def test_the_selectors_of_the_service_are_those_whose_episodes_are_of_one_arm():
-    assert set(SERVED) == set(SELECTORS) - {"ppr"} or set(SERVED) <= set(SELECTORS)
-    assert {"informed", "regret-balancing", "exp3-transfer", "tsallis-inf"} <= set(SERVED)
-
-
 @pytest.mark.parametrize("name", ["regret-balancing", "exp3-transfer", "tsallis-inf"])
 def test_decisions_are_the_librarys_call_for_call(place, name, monkeypatch):
-    monkeypatch.setattr(store, "SNAPSHOT_EVERY", 37)
+    monkeypatch.setattr(service_store, "SNAPSHOT_EVERY", 37)
     small_task(place, selector=name, episodes=500)
     plain, draw, opened = library(name), random.Random(5), []
     for _ in range(3):  # each time a process of its own
@@ -54,8 +46,7 @@ def test_decisions_are_the_librarys_call_for_call(place, name, monkeypatch):
                 else:
                     plain.cancel(episode)
                     served.call(Cancel("site", episode.number))
-            (decider,) = served._deciders.values()
-            assert decider.selector.to_dict() == plain.to_dict()
+            assert selector_state(served) == plain.to_dict()
 
 
 def test_the_kept_policies_and_their_worth_come_from_the_repository(tmp_path):
@@ -64,7 +55,6 @@ def test_the_kept_policies_and_their_worth_come_from_the_repository(tmp_path):
         for task in old:
             repository.add(task)
         kept = repository.keep(k=3)
-        prepare(repository.database)
         make_task(repository, "new", seed=7)
         known, bounds = repository.experience(), repository.return_bounds()
         records = repository.policy_records(repository.source_ids())
@@ -215,13 +205,11 @@ def test_a_state_that_was_altered_is_refused_by_name(tmp_path):
     small_task(place)
     with engine(place) as served:
         served.call(Ask("site"))
-    with Repository(place) as repository:
-        repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_episodes SET arm = 3 - arm"))
+    alter(place, "UPDATE service_episodes SET arm = 3 - arm")
     with engine(place) as served, pytest.raises(Refused, match="but the selector chooses") as caught:
         served.call(Ask("site"))
     assert caught.value.status == 500
-    with Repository(place) as repository:
-        repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_states SET state = '{}'"))
+    alter(place, "UPDATE service_states SET state = '{}'")
     with engine(place) as served, pytest.raises(Refused, match="the checksum does not match"):
         served.call(Ask("site"))
 
@@ -231,19 +219,19 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
     plain = library("tsallis-inf")
     with engine(place) as served:
         assert served.call(Ask("site"))["episodes"][0]["arm"] == plain.ask().arm
-        write = store.write
+        write = service_store.write
 
         def fail(*arguments):
             write(*arguments)
             raise DamagedError("the disk is full")
 
-        monkeypatch.setattr(store, "write", fail)
+        monkeypatch.setattr(service_store, "write", fail)
         with pytest.raises(Refused, match=r"^serve: the database does not answer, try again later$") as caught:
             served.call(Ask("site"))
         assert caught.value.status == 503
         assert served.failure == "the disk is full"
         assert not served.healthy
-        monkeypatch.setattr(store, "write", write)
+        monkeypatch.setattr(service_store, "write", write)
         assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
             "number": 1, "arm": plain.ask().arm, "name": [*SOURCES, "learner"][plain.open[-1].arm], "policy": None,
             "lease": 0,
@@ -340,8 +328,8 @@ def test_settings_are_checked_and_a_refused_task_is_not_there(tmp_path):
         assert call("POST", "/v1/tasks", body | {"bounds": [0, 2]})[0] == 409
         assert call("DELETE", "/v1/tasks/a") == (200, {"removed": "a"})
         assert call("GET", "/v1/tasks/a")[0] == 404
+    assert not any(all_rows(place))
     with Repository(place) as repository:
-        assert repository.database.read(lambda c: c.execute(tasks.select()).all()) == []
         assert json.dumps(repository.check()) == "[]"
 
 
@@ -351,8 +339,7 @@ def test_a_task_that_is_made_again_is_left_as_it_is(place):
     with api(place) as call:
         assert call("POST", "/v1/tasks", {"name": "site"} | wanted)[0] == 201
         assert call.ask()["arm"] == plain.ask().arm
-    with Repository(place) as repository:
-        before = repository.database.read(lambda c: [c.execute(t.select()).all() for t in metadata.tables.values()])
+    before = all_rows(place)
     with api(place) as call:
         for same in (wanted, wanted | {"lease": 3600, "clip": False, "bounds": [0.0, 1.0], "expired_return": None}):
             status, answer = call("POST", "/v1/tasks", {"name": "site"} | same)
@@ -365,8 +352,7 @@ def test_a_task_that_is_made_again_is_left_as_it_is(place):
             status, answer = call("POST", "/v1/tasks", {"name": "site"} | wanted | other)
             assert (status, answer["error"]["code"]) == (409, "task_exists"), other
             assert "which a task with other settings has" in answer["error"]["message"]
-        after = call.repository.database.read(lambda c: [c.execute(t.select()).all() for t in metadata.tables.values()])
-        assert after == before
+        assert all_rows(place) == before
         assert call.ask()["arm"] == plain.ask().arm
 
 

@@ -8,15 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from seams import Ask, Describe, Tell
 from service_world import engine, served, small_task
 
-from pastmaster import Repository
-from pastmaster.client import Client
+from pastmaster import Client, Repository
 from pastmaster.errors import DamagedError
 from pastmaster.repository import sqlite
-from pastmaster.service.operations import Ask, Tell
-from pastmaster.service.schema import episodes
-from pastmaster.service.state import Describe
 
 
 def told(place) -> int:
@@ -90,9 +87,10 @@ def test_who_reads_while_another_thread_commits_sees_no_copy(tmp_path: Path, mon
             return found
 
         monkeypatch.setattr(sqlite, "_state", then_a_commit)
-        assert served.database.read(lambda c: len(c.execute(episodes.select()).all())) == 1
+        count = "SELECT count(*) FROM service_episodes"
+        assert served.database.read(lambda c: c.exec_driver_sql(count).scalar()) == 1
         assert during
-        assert served.database.read(lambda c: len(c.execute(episodes.select()).all())) == 2
+        assert served.database.read(lambda c: c.exec_driver_sql(count).scalar()) == 2
 
 
 def test_a_backup_beside_an_old_log_is_refused(tmp_path: Path) -> None:

@@ -10,20 +10,23 @@ import pytest
 from made_up import HOSTILE
 from service_world import PATIENCE
 
-from pastmaster import Repository
-from pastmaster.client import Client
+from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
-from pastmaster.service.schema import prepare
 
 pytestmark = pytest.mark.long(15)
 NAME = "<img src=x onerror=alert(1)><script>alert(2)<"
 ARMS = [f"{NAME}b", "'\"&quot;<td>", "javascript:alert(3)", "a" * 100]
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch) -> None:
+    """Events come ten times a second: nothing waits for a second to pass."""
+    monkeypatch.setattr(live, "SECONDS", 0.1)
+
+
 @pytest.fixture
 def repository(tmp_path) -> Iterator[Repository]:
     with Repository(tmp_path / "tasks.db") as opened:
-        prepare(opened.database)
         make_task(opened, NAME, sources=ARMS, bounds=(0.0, 1.0), seed=7, selector="tsallis-inf", lease=100.0)
         make_task(opened, "empty", sources=["a"], bounds=(0.0, 1.0))
         yield opened
@@ -56,7 +59,6 @@ def opened(browser) -> Iterator:
 def shop(tmp_path) -> Iterator[Repository]:
     """Three tasks: what expires is forgotten, counts as a return, or has not come up yet."""
     with Repository(tmp_path / "shop.db") as opened:
-        prepare(opened.database)
         same = {"sources": ["red", "blue"], "learner": "green", "selector": "tsallis-inf", "lease": 100.0}
         make_task(opened, "forgotten", bounds=(0.0, 1.0), seed=7, **same)
         make_task(opened, "counted", bounds=(0.0, 1.0), seed=7, expired_return=0.0, **same)

@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from faults import repetitions
-from service_world import SOURCES, Load, Served, engine, small_task, stored
+from seams import OPEN, TOLD, Ask, Describe, Refused, Tell
+from service_world import Load, Served, engine, selector_state, small_task, stored
 
-from pastmaster import TsallisINF
+from pastmaster import Repository, TsallisINF
 from pastmaster.reuse import Episode
-from pastmaster.service.operations import Ask, Refused, Tell
-from pastmaster.service.schema import OPEN, TOLD
-from pastmaster.service.state import Describe
+from pastmaster.service import started
 
 pytestmark = pytest.mark.repeated
 
@@ -32,9 +31,7 @@ def assert_decisions_are_the_librarys(place) -> None:
         else:
             plain.cancel(Episode(row.arm, row.number))
     with engine(place) as served:
-        served.call(Describe("site"))
-        (decider,) = served._deciders.values()
-        assert decider.selector.to_dict() == plain.to_dict()
+        assert selector_state(served) == plain.to_dict()
 
 
 @pytest.mark.long(20)
@@ -44,7 +41,7 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
     small_task(place)
     running = Served(place)
     load = Load([running.url])
-    for _ in range(repetitions(100, 2)):
+    for _ in range(repetitions(100, 1)):
         load.wait_for(draw.randint(1, 60))
         running.kill()
         seconds = running.start()
@@ -58,28 +55,25 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
 
 
 @pytest.mark.long(20)
-def test_two_processes_share_a_server_whose_connections_are_killed(postgres_url, attempts, seed):
+def test_two_services_share_a_server_whose_connections_are_killed(postgres_url, attempts, seed):
     tally = attempts("killed connections under two services", "no acknowledged return is lost, decisions as in order")
     small_task(postgres_url)
     draw = random.Random(seed)
-    both = [Served(postgres_url), Served(postgres_url)]
-    load = Load([one.url for one in both])
-    try:
-        for _ in range(repetitions(200, 4)):
-            load.wait_for(draw.randint(5, 30))
-            with psycopg.connect(postgres_url, autocommit=True) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
-                    "AND datname = current_database()"
-                )
-            tally.survived()
-        both[0].kill()  # the other one goes on alone
-        both[0].start()
-        load.wait_for(10)
-        load.stop()
-    finally:
-        for one in both:
-            one.kill()
+    with Repository(postgres_url) as one, Repository(postgres_url) as other, started(one) as stays:
+        with started(other) as goes:
+            load = Load([stays, goes])
+            for _ in range(repetitions(200, 4)):
+                load.wait_for(draw.randint(5, 30))
+                with psycopg.connect(postgres_url, autocommit=True) as connection:
+                    connection.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                        "AND datname = current_database()"
+                    )
+                tally.survived()
+        load.wait_for(10)  # the first one goes on alone
+        with started(other, port=int(goes.rpartition(":")[2])):
+            load.wait_for(10)
+            load.stop()
     assert load.lost(postgres_url) == {}
     assert_decisions_are_the_librarys(postgres_url)
 
@@ -136,4 +130,3 @@ def test_what_waits_when_the_service_stops_is_answered(tmp_path):
         served.close()
         done = [one for one in asked if one.exception() is None]
     assert len(stored(place)) == len(done)
-    assert len(SOURCES) == 3

@@ -9,15 +9,13 @@ import time
 import psycopg
 import pytest
 import sqlalchemy as sa
-from service_world import Clock, engine, small_task
+from seams import Ask, Cancel, Describe, Engine, Look, Refused, Tell, service_operations, service_store
+from service_world import Clock, all_rows, alter, engine, small_task
 
 from pastmaster import Repository
 from pastmaster.errors import RepositoryError
 from pastmaster.repository import sqlite
-from pastmaster.service import operations, schema, store
-from pastmaster.service.engine import Engine
-from pastmaster.service.operations import Ask, Cancel, Look, Tell
-from pastmaster.service.state import Describe
+from pastmaster.service import remove_task
 
 # Time
 
@@ -101,7 +99,7 @@ def test_an_answer_that_is_sent_again_has_no_lease_if_the_episode_is_over(place)
 
 
 def test_requests_are_served_while_many_leases_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(operations, "MOST_EXPIRED", 1)
+    monkeypatch.setattr(service_operations, "MOST_EXPIRED", 1)
     place, clock = tmp_path / "tasks.db", Clock()
     small_task(place, lease=1.0)
     small_task(place, "other")
@@ -119,32 +117,30 @@ def test_requests_are_served_while_many_leases_end(tmp_path, monkeypatch):
 # Memory
 
 
-def lose_last_event(repository: Repository, state: dict) -> None:
+def lose_last_event(place: str, state: dict) -> None:
     """What a server does that crashes: a commit that was not on the disk yet is gone."""
 
-    def work(connection: sa.Connection) -> None:
-        c = schema.episodes.c
-        connection.execute(sa.update(schema.episodes).where(c.closed == state["events"] + 1).values(
-            closed=None, outcome=schema.OPEN, value=None))  # fmt: skip
-        connection.execute(sa.update(schema.tasks).values(events=state["events"], chain=state["chain"]))
-
-    repository.database.write(work)
+    events = f"events = {state['events']}, chain = '{state['chain']}'"
+    alter(
+        place, f"UPDATE service_episodes SET closed = NULL, outcome = 0, value = NULL WHERE closed > {state['events']}"
+    )
+    alter(place, f"UPDATE service_tasks SET {events}")
 
 
-def task_row(repository: Repository) -> dict:
-    return repository.database.read(lambda c: dict(c.execute(sa.select(schema.tasks)).mappings().one()))
+def task_row(place: str) -> dict:
+    return next(row._asdict() for rows in all_rows(place) for row in rows if "chain" in row._fields)
 
 
 @pytest.mark.parametrize("another", [1, 3])
 def test_what_a_server_has_lost_is_forgotten_though_other_events_came_in_its_place(place, another):
     """The second process had read an event that a crash undid. ``another`` events came then."""
     small_task(place)
-    with engine(place) as one, engine(place) as two, Repository(place) as repository:
+    with engine(place) as one, engine(place) as two:
         one.call(Ask("site", 6))
-        before = task_row(repository)
+        before = task_row(place)
         one.call(Tell("site", 3, 1.0))
         assert two.call(Describe("site"))["told"] == 1
-        lose_last_event(repository, before)
+        lose_last_event(place, before)
         with engine(place) as again:  # the first one, started again
             for number in range(another):
                 again.call(Tell("site", 3 + number, 0.0))
@@ -162,10 +158,8 @@ def test_rows_that_lead_elsewhere_are_damage(place):
     with engine(place) as served:
         served.call(Ask("site", 3))
         served.call(Tell("site", 0, 0.25))
-    with Repository(place) as repository:
-        repository.database.write(lambda c: c.execute(sa.update(schema.episodes).where(
-            schema.episodes.c.number == 0).values(value=0.75)))  # fmt: skip
-    with engine(place) as served, pytest.raises(operations.Refused, match="are not those that were counted"):
+    alter(place, "UPDATE service_episodes SET value = 0.75 WHERE number = 0")
+    with engine(place) as served, pytest.raises(Refused, match="are not those that were counted"):
         served.call(Describe("site"))
 
 
@@ -202,7 +196,7 @@ def test_an_error_in_a_sweep_ends_nothing(tmp_path, monkeypatch):
             broken.set()
             raise sqlite3.OperationalError("something new")
 
-        monkeypatch.setattr(store, "next_open", fail)
+        monkeypatch.setattr(service_store, "next_open", fail)
         assert broken.wait(60.0)
         while served.healthy:
             time.sleep(0.001)
@@ -229,8 +223,7 @@ def test_a_task_that_is_removed_is_forgotten(tmp_path):
     with Repository(place) as repository:
         served = Engine(repository.database, sweep=1e9)
         served.call(Ask("site", 10))
-        (number,) = served._deciders
-        repository.database.write(lambda c: store.remove_task(c, number))
+        remove_task(repository, "site")
         served.sweep()
         assert not served._deciders
         assert not served._times

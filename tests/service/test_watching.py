@@ -1,4 +1,4 @@
-"""What people and programs see of the service: OpenAPI, figures, health, the log, the history of a task."""
+"""What people and programs see of the service: figures, health, the log, the history of a task."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from seams import service_store
 from service_world import api, small_task
 
 from pastmaster import InvalidInputError, Repository
@@ -21,20 +22,6 @@ from pastmaster.values import Bounds
 def path(tmp_path):
     small_task(tmp_path / "tasks.db")
     return tmp_path / "tasks.db"
-
-
-def test_openapi_has_every_body_with_an_example(path):
-    with api(path) as call:
-        _, spec = call("GET", "/openapi.json")
-    for way, methods in spec["paths"].items():
-        body = methods.get("post", {}).get("requestBody")
-        if body is None:
-            assert "post" not in methods or way.endswith("/cancel")
-            continue
-        schema = body["content"]["application/json"]["schema"]
-        schema = spec["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
-        assert schema["examples"], way
-        assert schema["additionalProperties"] is False, way
 
 
 def test_figures_for_prometheus_and_health(path):
@@ -56,7 +43,7 @@ def test_figures_for_prometheus_and_health(path):
 
 def test_a_fault_of_ours_is_a_sentence_outside_and_a_traceback_in_the_log(path, monkeypatch, caplog):
     with api(path) as call:
-        monkeypatch.setattr("pastmaster.service.store.task_rows", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(service_store, "task_rows", lambda *_, **__: 1 / 0)
         status, answer = call("POST", "/v1/tasks/site/episodes")
     assert (status, answer) == (
         500, {"error": {"code": "fault", "message": "serve: this is a fault of the service"}},
@@ -111,7 +98,7 @@ def test_intervals_hold_the_means_nearly_always():
     assert ((lower >= -2.0) & (upper <= 2.0)).all()
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "fastapi", "httptools"])
+@pytest.mark.parametrize("package", ["uvicorn", "pydantic", "httptools", "prometheus_client"])
 def test_without_the_extra_an_error_says_what_to_install(path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with Repository(path) as repository, pytest.raises(InvalidInputError, match=r"pip install 'pastmaster\[serve\]'"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pastmaster.cli import options, printing
@@ -28,11 +26,9 @@ from pastmaster.cli import options, printing
 )
 @options.bounds_option
 @click.option("--log-requests", is_flag=True, help="A line of the log for each request.")
-@options.path_option("--certificate", "Serve HTTPS with this certificate (PEM).")
-@options.path_option("--key", "The key of the certificate (PEM), unless its file has it too.")
 def serve(
     place: str, host: str, port: int, rate: float, task: str | None, lease: float, bounds: tuple[float, float] | None,
-    log_requests: bool, certificate: Path | None, key: Path | None,
+    log_requests: bool,
 ) -> None:  # fmt: skip
     """Decide over HTTP which policy runs each episode.
 
@@ -52,9 +48,7 @@ def serve(
             prepare(repository.database)
             if task not in repository.database.read(task_names):
                 service.make_task(repository, task, lease=lease, bounds=bounds)
-        service.serve(
-            repository, host=host, port=port, rate=rate, log_requests=log_requests, certificate=certificate, key=key
-        )  # fmt: skip
+        service.serve(repository, host=host, port=port, rate=rate, log_requests=log_requests)
 
 
 @click.group()

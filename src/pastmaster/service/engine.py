@@ -28,7 +28,7 @@ from pastmaster.errors import DamagedError, PastmasterError
 from pastmaster.repository.database import Database
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
-from pastmaster.service.operations import Expire, Known, Operation, Refused, Wanted, away
+from pastmaster.service.operations import Ask, Expire, Known, Operation, Refused, away
 from pastmaster.service.schema import prepare, tasks
 
 MOST_AT_ONCE = 1000  # episodes in one transaction, as far as its last request does not bring more
@@ -228,34 +228,45 @@ class Engine:
 
     def _work(self, connection: sa.Connection, operations: Sequence[Operation], writes: bool) -> list[Answer]:
         """The work of a transaction; it may be done again if a server went away meanwhile."""
-        rows = store.task_rows(connection, (operation.task for operation in operations), locked=writes)
-        deciders: dict[str, Decider | Refused] = {}
-        known: dict[str, Known] = {}
-        for name, row in rows.items():
-            try:
-                decider = self._current(connection, row)
-            except DamagedError as error:
-                deciders[name] = Refused(500, "damaged", f"serve: {error}")
-                continue
-            deciders[name], decider.dirty = decider, writes
-            known[name] = self._read(connection, decider, row, operations)
-        answers = [_answer(deciders.get(o.task), known.get(o.task), o, connection) for o in operations]
-        for name, changed in deciders.items():
-            if isinstance(changed, Decider):
-                if changed.changed:
-                    store.write(connection, changed, known[name].now)
-                else:
-                    changed.dirty = False
+        places: dict[str, list[int]] = {}
+        for place, operation in enumerate(operations):
+            places.setdefault(operation.task, []).append(place)
+        rows, answers = store.task_rows(connection, places, locked=writes), list[Answer]([None]) * len(operations)
+        for name, here in places.items():
+            found = self._of_task(connection, name, rows.get(name), [operations[place] for place in here], writes)
+            for place, answer in zip(here, found, strict=True):
+                answers[place] = answer
         return answers
 
-    def _read(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:
-        """What the operations on one task must know."""
-        wanted = Wanted()
+    def _of_task(
+        self, connection: sa.Connection, name: str, row: Row | None, operations: Sequence[Operation], writes: bool
+    ) -> list[Answer]:
+        """Do operations on one task, and write what they changed."""
+        if row is None:
+            return [Refused(404, "no_task", f"serve: there is no task {name}")] * len(operations)
+        try:
+            decider = self._current(connection, row)
+        except DamagedError as error:
+            return [Refused(500, "damaged", f"serve: {error}")] * len(operations)
+        decider.dirty = writes
+        known, answers = self._known(connection, decider, row, operations), list[Answer]()
         for operation in operations:
-            if operation.task == decider.name:
-                operation.prepare(decider, wanted)
-        rows = store.episode_rows(connection, decider.id, wanted.numbers) if wanted.numbers else {}
-        keyed = store.keyed_rows(connection, decider.id, wanted.keys) if wanted.keys else {}
+            try:
+                answers.append(operation.run(decider, known, connection))
+            except Refused as refused:
+                answers.append(refused)
+        if decider.changed:
+            store.write(connection, decider, known.now)
+        else:
+            decider.dirty = False
+        return answers
+
+    def _known(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:
+        """What the operations on one task must know."""
+        numbers = {n for operation in operations for n in operation.numbers if not decider.is_open(n)}
+        keys = {o.key for o in operations if isinstance(o, Ask) and o.key is not None}
+        rows = store.episode_rows(connection, decider.id, numbers) if numbers else {}
+        keyed = store.keyed_rows(connection, decider.id, keys) if keys else {}
         return Known(rows, keyed, self._now(row))
 
     def _current(self, connection: sa.Connection, row: Row) -> Decider:
@@ -264,12 +275,10 @@ class Engine:
         if decider is not None and not decider.dirty and decider.events <= row["events"]:
             with suppress(DamagedError):  # what is in memory may be of events that a server has lost
                 store.catch_up(connection, decider, row)
-                self._deciders[row["id"]] = decider
-                return decider
+                return self._deciders.setdefault(row["id"], decider)
         decider = store.load(connection, row)
         store.catch_up(connection, decider, row)
-        self._deciders[row["id"]] = decider
-        return decider
+        return self._deciders.setdefault(row["id"], decider)
 
     def _now(self, row: Row) -> float:
         """The time of a task: what others have written, or what we have counted since we looked."""
@@ -281,28 +290,16 @@ class Engine:
 
     def _deliver(self, batch: Sequence[Waiting], answers: Sequence[Answer]) -> None:
         """Hand out the answers, to each event loop all at once."""
-        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer]]] = {}
+        loops: dict[asyncio.AbstractEventLoop | None, list[tuple[Any, Answer]]] = {}
         for (_, future), answer in zip(batch, answers, strict=True):
-            if isinstance(future, asyncio.Future):
-                loops.setdefault(future.get_loop(), []).append((future, answer))
-            else:
-                _resolve([(future, answer)])
+            loop = future.get_loop() if isinstance(future, asyncio.Future) else None
+            loops.setdefault(loop, []).append((future, answer))
         for loop, pairs in loops.items():
-            try:
-                loop.call_soon_threadsafe(_resolve, pairs)
-            except RuntimeError:  # it is closed: nobody waits any more
-                continue
-
-
-def _answer(decider: Decider | Refused | None, known: Known | None, operation: Operation, c: sa.Connection) -> Answer:
-    if decider is None:
-        return Refused(404, "no_task", f"serve: there is no task {operation.task}")
-    if isinstance(decider, Refused) or known is None:
-        return decider
-    try:
-        return operation.run(decider, known, c)
-    except Refused as refused:
-        return refused
+            if loop is None:
+                _resolve(pairs)
+            else:
+                with suppress(RuntimeError):  # it is closed: nobody waits any more
+                    loop.call_soon_threadsafe(_resolve, pairs)
 
 
 def _resolve(pairs: Sequence[tuple[Any, Answer]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pastmaster.errors import InvalidInputError
+import prometheus_client as prometheus
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -13,24 +13,18 @@ class Metrics:
     """Counters of requests, episodes and transactions."""
 
     def __init__(self) -> None:
-        prometheus = needed("prometheus_client")
         self._registry = prometheus.CollectorRegistry()
-        own = {"registry": self._registry, "namespace": "pastmaster"}
+        own: dict[str, Any] = {"registry": self._registry, "namespace": "pastmaster"}
         self._requests = prometheus.Counter("requests", "Requests answered.", ["method", "status"], **own)
         self._seconds = prometheus.Histogram("request_seconds", "Seconds to an answer.", buckets=SECONDS, **own)
         self._commits = prometheus.Histogram("commit_seconds", "Seconds of a transaction.", buckets=SECONDS, **own)
         self._operations = prometheus.Counter("operations", "Operations in transactions.", **own)
         self._expired = prometheus.Gauge("expired_episodes", "Episodes whose lease ended, since the start.", **own)
-        self._latest = prometheus.generate_latest
-        self._children: dict[tuple[str, int], Any] = {}
 
     def request(self, method: str, status: int, seconds: float) -> None:
         """Count an answer; the label of a method that nobody has is the same for all."""
-        method = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
-        child = self._children.get((method, status))
-        if child is None:
-            child = self._children[method, status] = self._requests.labels(method, str(status))
-        child.inc()
+        known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        self._requests.labels(known, str(status)).inc()
         self._seconds.observe(seconds)
 
     def commit(self, operations: int, seconds: float) -> None:
@@ -41,17 +35,4 @@ class Metrics:
     def text(self, expired: int) -> bytes:
         """All of it as Prometheus reads it."""
         self._expired.set(expired)
-        latest: bytes = self._latest(self._registry)
-        return latest
-
-
-def needed(module: str) -> Any:
-    """A package of the extra ``serve``."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InvalidInputError(
-            f"serve: {module} is not installed ({error}): pip install 'pastmaster[serve]'"
-        ) from None
+        return prometheus.generate_latest(self._registry)

@@ -1,36 +1,39 @@
-"""What OpenAPI says of the requests: who may send them, what is answered, and every error in its one form."""
+"""What OpenAPI says of the table of routes: who may send each request, what is answered, and every error."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterable
 from typing import Any
 
-from fastapi import FastAPI
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
-from pastmaster.service import answers, models
-from pastmaster.service.gate import needed_role
+from pastmaster.service import answers
+from pastmaster.service.app import Route
+from pastmaster.service.bodies import LARGEST_NUMBER
 
-Described = dict[int | str, dict[str, Any]]
 COMPONENT = "#/components/schemas/{model}"
-METHODS = ("get", "post", "delete")
-WORDS: dict[int | str, str] = {
-    401: "No good token.",
-    403: "The token is for another role; or there are no tokens, and the request is not from this computer.",
-    404: "No such task, episode or policy.",
-    408: "The body took too long.",
-    409: "The request fits its schema, but not what is there (what was told, asked or made before is another, the "
+ERRORS = {
+    "401": "No good token.",
+    "403": "The token is for another role; or there are no tokens, and the request is not from this computer.",
+    "404": "No such task, episode or policy.",
+    "409": "The request fits its schema, but not what is there (what was told, asked or made before is another, the "
     "episode is over, the return is outside the bounds of its task), or its fields do not fit each other.",
-    413: "The body is too large.",
-    415: "The body is no JSON by its content type.",
-    422: "The request does not fit its schema.",
-    429: "Too many requests, or too many open episodes: try again later.",
-    500: "A fault of the service, or a task whose records are damaged.",
-    503: "The database does not answer: try again.",
+    "413": "The body is too large.",
+    "415": "The body is no JSON by its content type.",
+    "422": "The request does not fit its schema.",
+    "429": "Too many requests, or too many open episodes: try again later.",
+    "500": "A fault of the service, or a task whose records are damaged.",
+    "503": "The database does not answer: try again.",
     "default": "Any other error.",
 }
-ALWAYS: tuple[int | str, ...] = (401, 403, 429, 500, 503, "default")
-BODY = (408, 413, 415, 422)
-"""The errors of a request that has a body."""
+ALWAYS = {"401", "403", "429", "500", "503", "default"}
+IN_PATH: dict[str, Any] = {
+    "task": {"type": "string", "examples": ["site"]},
+    "number": {"type": "integer", "minimum": 0, "maximum": LARGEST_NUMBER, "examples": [12]},
+    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$", "examples": ["01" * 32]},
+}
 BEARER = {
     "type": "http",
     "scheme": "bearer",
@@ -39,67 +42,78 @@ BEARER = {
 }
 
 
-def errors(*statuses: int) -> Described:
-    """The error answers of an operation: these, and those that any may have."""
-    found = sorted({*statuses, *ALWAYS}, key=str)
-    return {status: {"model": answers.ErrorAnswer, "description": WORDS[status]} for status in found}
+class Schemas:
+    """The schemas of types, each once, referred to by name."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, Any] = {}
+
+    def __call__(self, kind: Any) -> Any:
+        found = TypeAdapter(kind).json_schema(ref_template=COMPONENT)
+        self.all |= found.pop("$defs", {})
+        if "$ref" in found or "anyOf" in found:
+            return found
+        self.all[found["title"]] = found
+        return {"$ref": COMPONENT.format(model=found["title"])}
 
 
-def plain(kind: str, words: str, example: str | None = None) -> Described:
-    """An answer that is no JSON."""
-    schema: dict[str, Any] = {"type": "string"} | ({"examples": [example]} if example else {"format": "binary"})
-    return {200: {"description": words, "content": {kind: {"schema": schema}}}}
-
-
-def events() -> Described:
-    """The answer of server-sent events, each with one JSON value; described as FastAPI describes such answers."""
-    data = {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "contentSchema": {"$ref": COMPONENT.format(model="LiveEvent")},
-    }
-    event = {"type": "object", "required": ["data"], "properties": {"data": data}}
-    return {200: {"description": "An event a second.", "content": {"text/event-stream": {"itemSchema": event}}}}
-
-
-def described(kind: type[BaseModel], *path: str, required: bool = True) -> dict[str, Any]:
-    """What OpenAPI says of a request that ``models.read`` reads."""
-    names = {
-        "task": {"type": "string", "examples": ["site"]},
-        "number": {"type": "integer", "minimum": 0, "maximum": models.LARGEST_NUMBER, "examples": [12]},
-    }
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """The description of these routes."""
+    schemas, paths = Schemas(), dict[str, Any]()
+    for route in routes:
+        if route.answers:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": names[name]} for name in ("task", *path)
-        ],
-        "requestBody": {"required": required, "content": {"application/json": {"schema": kind.model_json_schema()}}},
+        "openapi": "3.2.0",
+        "info": {
+            "title": "pastmaster",
+            "version": "1",
+            "description": "Which policy runs the next episode: ask, run it, tell its return.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas.all, "securitySchemes": {"bearer": BEARER}},
     }
 
 
-def complete(app: FastAPI) -> None:
-    """Let the description of an application say which role each request needs, and give examples in full."""
-    without = app.openapi
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+    named = re.findall(r"{(\w+)}", route.path)
+    found: dict[str, Any] = {
+        "operationId": route.run.__name__,
+        "description": inspect.getdoc(route.run),
+        "tags": [route.role or "watch"],
+        "security": [] if route.role is None else [{"bearer": [route.role]}],
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": IN_PATH[name]} for name in named],
+        "responses": {str(status): _answer(kind, schemas) for status, kind in route.answers.items()},
+    }
+    if route.body is not None:
+        required = any(field.is_required() for field in route.body.model_fields.values())
+        content = {"application/json": {"schema": schemas(route.body)}}
+        found["requestBody"] = {"required": required, "content": content}
+    error = {"application/json": {"schema": schemas(answers.ErrorAnswer)}}
+    for status in _errors(route, named):
+        found["responses"].setdefault(status, {"description": ERRORS[status], "content": error})
+    return found
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            found = without()
-            found["components"]["securitySchemes"] = {"bearer": BEARER}
-            _add_events(found["components"]["schemas"])
-            for path, operations in found["paths"].items():
-                for method in operations.keys() & set(METHODS):
-                    role = needed_role(method.upper(), path)
-                    operations[method]["security"] = [] if role is None else [{"bearer": [role]}]
-            for name, schema in found["components"]["schemas"].items():
-                if "examples" in schema and (kind := getattr(answers, name, None)) is not None:
-                    schema["examples"] = kind.model_json_schema()["examples"]  # FastAPI leaves out what is null
-        return app.openapi_schema or {}
 
-    app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI lets one say more
+def _errors(route: Route, named: list[str]) -> list[str]:
+    """The statuses of the errors that a route may answer with."""
+    may_be = set(ALWAYS)
+    if named:
+        may_be.add("404")
+    if route.method == "POST":
+        may_be |= {"409", "413", "415", "422"}
+    if "number" in named or "digest" in named:
+        may_be.add("422")
+    return sorted(may_be)
 
 
-def _add_events(schemas: dict[str, Any]) -> None:
-    """Describe the events of the live page: FastAPI knows no models but those of whole bodies."""
-    event = answers.LiveEvent.model_json_schema(ref_template=COMPONENT, mode="serialization")
-    for name, schema in event.pop("$defs").items():
-        schemas.setdefault(name, schema)
-    schemas["LiveEvent"] = event
+def _answer(kind: Any, schemas: Schemas) -> dict[str, Any]:
+    """An answer of a type, or of a type of content that is no JSON."""
+    if kind == "text/event-stream":  # each event has one JSON value
+        data = {"type": "string", "contentMediaType": "application/json"}
+        data["contentSchema"] = schemas(answers.LiveTasks | answers.LiveFailure)
+        event = {"type": "object", "required": ["data"], "properties": {"data": data}}
+        return {"description": "An event a second.", "content": {kind: {"itemSchema": event}}}
+    if isinstance(kind, str):
+        return {"description": f"It is {kind}.", "content": {kind: {"schema": {"type": "string"}}}}
+    return {"description": "It went well.", "content": {"application/json": {"schema": schemas(kind)}}}

@@ -6,9 +6,9 @@ returns is answered item by item.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -16,6 +16,17 @@ from pastmaster.errors import PastmasterError
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
 from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, OUTCOMES, TOLD
+
+if TYPE_CHECKING:
+    from pastmaster.service.answers import (
+        AskAnswer,
+        EpisodeAnswer,
+        EpisodeState,
+        ErrorWords,
+        ReturnsAnswer,
+        Told,
+        Untold,
+    )
 
 MOST_EXPIRED = 1000  # episodes in one transaction
 
@@ -27,7 +38,7 @@ class Refused(PastmasterError):  # noqa: N818  an answer more than an error
         super().__init__(message)
         self.status, self.code, self.allowed = status, code, allowed
 
-    def shown(self) -> dict[str, str]:
+    def shown(self) -> ErrorWords:
         """As it is answered."""
         return {"code": self.code, "message": str(self)}
 
@@ -46,13 +57,12 @@ def away() -> Refused:
     return Refused(503, "unavailable", "serve: the database does not answer, try again later")
 
 
-@dataclass
-class Known:
+class Known(NamedTuple):
     """What the rows say that the operations of one task need, read once for all of them."""
 
-    rows: dict[int, Row] = field(default_factory=dict)
-    keyed: dict[str, list[Row]] = field(default_factory=dict)
-    now: float = 0.0
+    rows: dict[int, Row]
+    keyed: dict[str, list[Row]]
+    now: float
 
 
 @dataclass(eq=False)
@@ -67,20 +77,14 @@ class Operation:
         """How many episodes it is about."""
         return 1
 
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        """Say which rows must be read."""
+    @property
+    def numbers(self) -> Iterable[int]:
+        """The episodes whose rows must be known if they are not open."""
+        return ()
 
     def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
         """Do it; returns the answer."""
         raise NotImplementedError
-
-
-@dataclass
-class Wanted:
-    """The rows that operations ask for."""
-
-    numbers: set[int] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
 
 
 @dataclass(eq=False)
@@ -95,44 +99,51 @@ class Ask(Operation):
     def size(self) -> int:
         return self.count
 
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        if self.key is not None:
-            wanted.keys.add(self.key)
-
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> AskAnswer:
         rows = known.keyed.get(self.key) if self.key is not None else None
         if rows is None:
-            settings = decider.settings
-            if decider.selector.n_open + self.count > settings["most_open"]:
-                raise Refused(
-                    429, "too_many_open",
-                    f"ask: {decider.selector.n_open} episodes of {decider.name} are open, must be at most "
-                    f"{settings['most_open']} with these: tell or cancel some first",
-                )  # fmt: skip
-            deadline = known.now + (settings["lease"] if self.lease is None else self.lease)
-            rows = [decider.ask(deadline, self.key) for _ in range(self.count)]
+            rows = self._new(decider, known.now)
             if self.key is not None:
                 known.keyed[self.key] = rows
         elif len(rows) != self.count:
             raise Refused(
-                409, "other_request",
+                409,
+                "other_request",
                 f"ask: count is {self.count}, but the request with this key asked for {len(rows)}, must be the same",
-            )  # fmt: skip
-        return {"episodes": [_asked(decider, row, known.now) for row in rows]}
+            )
+        return {"episodes": [_shown(decider, row, known.now) for row in rows]}
+
+    def _new(self, decider: Decider, now: float) -> list[Row]:
+        settings, n_open = decider.settings, decider.selector.n_open
+        if n_open + self.count > settings["most_open"]:
+            raise Refused(
+                429,
+                "too_many_open",
+                f"ask: {n_open} episodes of {decider.name} are open, must be at most {settings['most_open']} with "
+                "these: tell or cancel some first",
+            )
+        deadline = now + (settings["lease"] if self.lease is None else self.lease)
+        return [decider.ask(deadline, self.key) for _ in range(self.count)]
 
 
 @dataclass(eq=False)
-class Tell(Operation):
+class OfEpisode(Operation):
+    """Something asked of one episode."""
+
+    number: int
+
+    @property
+    def numbers(self) -> Iterable[int]:
+        return (self.number,)
+
+
+@dataclass(eq=False)
+class Tell(OfEpisode):
     """Tell the return of one episode. The same again is fine, another value is a conflict."""
 
-    number: int = -1
-    value: float = 0.0
+    value: float
 
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        if decider.arm_of(self.number) is None:
-            wanted.numbers.add(self.number)
-
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Told:
         return _tell(decider, known, self.number, self.value)
 
 
@@ -140,17 +151,18 @@ class Tell(Operation):
 class TellMany(Operation):
     """Tell returns of several episodes; each is answered on its own."""
 
-    returns: list[tuple[int, float]] = field(default_factory=list)
+    returns: list[tuple[int, float]]
 
     @property
     def size(self) -> int:
         return len(self.returns)
 
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        wanted.numbers |= {number for number, _ in self.returns if decider.arm_of(number) is None}
+    @property
+    def numbers(self) -> Iterable[int]:
+        return (number for number, _ in self.returns)
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
-        answers: list[dict[str, Any]] = []
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> ReturnsAnswer:
+        answers: list[Told | Untold] = []
         for number, value in self.returns:
             try:
                 answers.append(_tell(decider, known, number, value))
@@ -160,77 +172,68 @@ class TellMany(Operation):
 
 
 @dataclass(eq=False)
-class Cancel(Operation):
+class Cancel(OfEpisode):
     """Forget an open episode. The same again is fine."""
 
-    number: int = -1
-
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        if decider.arm_of(self.number) is None:
-            wanted.numbers.add(self.number)
-
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Told:
         row = _ended(decider, known, self.number, "cancel")
         if row is None:
             decider.close(self.number, CANCELLED)
             return {"episode": self.number, "outcome": "cancelled", "repeated": False}
-        if row["outcome"] in (CANCELLED, EXPIRED):
-            return {"episode": self.number, "outcome": OUTCOMES[row["outcome"]], "repeated": True}
-        raise Refused(409, "told", f"cancel: episode {self.number} was told {row['value']:g}, must be open")
+        if row["outcome"] == TOLD:
+            raise Refused(409, "told", f"cancel: episode {self.number} was told {row['value']:g}, must be open")
+        return {"episode": self.number, "outcome": OUTCOMES[row["outcome"]], "repeated": True}
+
+
+@dataclass(eq=False)
+class Look(OfEpisode):
+    """What became of one episode."""
+
+    writes = False
+
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> EpisodeState:
+        row = store.episode_rows(connection, decider.id, self.numbers).get(self.number)
+        if row is None:
+            raise _never_asked(decider, self.number, "episode")
+        return {**_shown(decider, row, known.now), "outcome": OUTCOMES[row["outcome"]], "value": row["value"]}
 
 
 @dataclass(eq=False)
 class Expire(Operation):
     """Forget the episodes whose lease is over, or tell the return that was declared for them."""
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
-        late = [n for n in store.overdue(connection, decider.id, known.now, MOST_EXPIRED) if decider.is_open(n)]
-        for number in late:
+    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> int:
+        late = store.next_open(connection, decider.id, MOST_EXPIRED, known.now)
+        numbers = [row["number"] for row in late if decider.is_open(row["number"])]
+        for number in numbers:
             decider.close(number, EXPIRED, decider.settings["expired_return"])
-        return len(late)
+        return len(numbers)
 
 
-@dataclass(eq=False)
-class Look(Operation):
-    """What became of one episode."""
-
-    number: int = -1
-    writes = False
-
-    def prepare(self, decider: Decider, wanted: Wanted) -> None:
-        wanted.numbers.add(self.number)
-
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
-        row = known.rows.get(self.number)
-        if row is None:
-            raise _never_asked(decider, self.number, "episode")
-        return _asked(decider, row, known.now) | {"outcome": OUTCOMES[row["outcome"]], "value": row["value"]}
-
-
-def _tell(decider: Decider, known: Known, number: int, value: float) -> dict[str, Any]:
+def _tell(decider: Decider, known: Known, number: int, value: float) -> Told:
     row = _ended(decider, known, number, "tell")
     if row is None:
         if decider.selector.refuses(value):
             lower, upper = decider.selector.bounds
             raise Refused(
-                409, "out_of_bounds",
+                409,
+                "out_of_bounds",
                 f"tell: value is {value:g} for episode {number}, must be within the bounds {lower:g} .. {upper:g} of "
                 f'{decider.name}: make a task with wider bounds, or one with "clip": true, if such returns are right',
-            )  # fmt: skip
+            )
         decider.close(number, TOLD, value + 0.0)  # SQLite keeps no -0
-        return {"episode": number, "outcome": "told", "value": value, "repeated": False}
-    if row["outcome"] == TOLD and row["value"] == value:
-        return {"episode": number, "outcome": "told", "value": value, "repeated": True}
-    if row["outcome"] == TOLD:
+    elif row["outcome"] != TOLD:
+        became = OUTCOMES[row["outcome"]]
+        raise Refused(409, became, f"tell: episode {number} is {became}, must be open: its return is not counted")
+    elif row["value"] != value:
         was = f"was told {row['value']!r} before"
         raise Refused(409, "conflict", f"tell: value is {value!r} for episode {number}, which {was}, must be the same")
-    became = OUTCOMES[row["outcome"]]
-    raise Refused(409, became, f"tell: episode {number} is {became}, must be open: its return is not counted")
+    return {"episode": number, "outcome": "told", "value": value, "repeated": row is not None}
 
 
 def _ended(decider: Decider, known: Known, number: int, caller: str) -> Row | None:
     """The row of an episode that is closed; None if it is open."""
-    if decider.arm_of(number) is not None:
+    if decider.is_open(number):
         return None
     changed = decider.asked.get(number) or decider.closed.get(number)  # by a call just before, not written yet
     row = changed or known.rows.get(number)
@@ -240,19 +243,12 @@ def _ended(decider: Decider, known: Known, number: int, caller: str) -> Row | No
 
 
 def _never_asked(decider: Decider, number: int, caller: str) -> Refused:
-    return Refused(
-        404, "no_episode",
-        f"{caller}: episode is {number}, must be one of the {decider.selector.n_asked} that {decider.name} asked for",
-    )  # fmt: skip
+    asked = f"{decider.selector.n_asked} that {decider.name} asked for"
+    return Refused(404, "no_episode", f"{caller}: episode is {number}, must be one of the {asked}")
 
 
-def _asked(decider: Decider, row: Row, now: float) -> dict[str, Any]:
+def _shown(decider: Decider, row: Row, now: float) -> EpisodeAnswer:
     source = decider.settings["arms"][row["arm"]]
     left = max(0.0, row["deadline"] - now) if decider.is_open(row["number"]) else 0.0
-    return {
-        "number": row["number"],
-        "arm": row["arm"],
-        "name": source["name"],
-        "policy": source["policy"],
-        "lease": left,
-    }
+    number, arm = row["number"], row["arm"]
+    return {"number": number, "arm": arm, "name": source["name"], "policy": source["policy"], "lease": left}

@@ -8,6 +8,7 @@ after so many events; the rows say what happened since.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, get_args
 
 import sqlalchemy as sa
 
@@ -20,7 +21,8 @@ VERSION_TABLE = "pastmaster_service_version"
 MIGRATIONS = [Path(__file__).parent / "migrations" / "versions"]
 OPEN, TOLD, CANCELLED, EXPIRED = range(4)
 """What became of an episode."""
-OUTCOMES = ("open", "told", "cancelled", "expired")
+Outcome = Literal["open", "told", "cancelled", "expired"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 metadata = sa.MetaData()
 
 
@@ -65,7 +67,20 @@ episodes = sa.Table(
     sa.Column("outcome", sa.SmallInteger, nullable=False),
     sa.Column("value", sa.Double, nullable=True),
     sa.Column("key", sa.String(100), nullable=True),  # of the request that asked
+    sqlite_with_rowid=False,
 )
+# Of keys given an index that begins with the task, SQLite took the primary key, and read all episodes of the task.
+for _name, _columns, _wanted in (
+    ("closed", ["task_id", "closed"], episodes.c.closed.is_not(None)),
+    ("deadline", ["task_id", "deadline"], episodes.c.closed.is_(None)),
+    ("key", ["key"], episodes.c.key.is_not(None)),
+):
+    sa.Index(
+        f"service_episodes_{_name}",
+        *(episodes.c[column] for column in _columns),
+        sqlite_where=_wanted,
+        postgresql_where=_wanted,
+    )
 tokens = sa.Table(
     "service_tokens",
     metadata,

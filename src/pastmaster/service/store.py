@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +15,6 @@ from pastmaster.service.decider import SNAPSHOT_EVERY, Decider, Event, Row
 from pastmaster.service.history import History
 from pastmaster.service.schema import OPEN, episodes, pending, states, tasks
 
-AT_ONCE = 500  # rows that one question names
 _CLOSE = (
     sa.update(episodes)
     .where(episodes.c.task_id == sa.bindparam("of_task"), episodes.c.number == sa.bindparam("of_number"))
@@ -26,11 +25,9 @@ _INSERT = sa.insert(episodes)
 
 def task_rows(connection: sa.Connection, names: Iterable[str], *, locked: bool) -> dict[str, Row]:
     """The tasks of these names that there are; nobody else changes a locked one before the transaction ends."""
-    found: dict[str, Row] = {}
     query = sa.select(tasks).where(tasks.c.name.in_(sorted(set(names)))).order_by(tasks.c.id)
-    for row in connection.execute(query.with_for_update() if locked else query).mappings():
-        found[row["name"]] = dict(row)
-    return found
+    rows = connection.execute(query.with_for_update() if locked else query).mappings()
+    return {row["name"]: dict(row) for row in rows}
 
 
 def task_names(connection: sa.Connection) -> list[str]:
@@ -38,14 +35,13 @@ def task_names(connection: sa.Connection) -> list[str]:
     return sorted(connection.execute(sa.select(tasks.c.name)).scalars())
 
 
-def make_task(connection: sa.Connection, name: str, settings: Mapping[str, Any], selector: Selector) -> Decider:
+def make_task(connection: sa.Connection, name: str, settings: Mapping[str, Any], selector: Selector) -> None:
     """Store a new task."""
     number = secrets.randbelow(2**47) + 1  # never given twice: what is known of an id in memory stays true
     made = Decider(number, name, settings, selector, History(selector.n_sources + 1))
     row = {"id": number, "name": name, "settings": json.dumps(settings), "events": 0, "clock": 0.0, "chain": ""}
     connection.execute(sa.insert(tasks), row)
     connection.execute(sa.insert(states), made.state() | {"task_id": number})
-    return made
 
 
 def remove_task(connection: sa.Connection, number: int) -> None:
@@ -66,22 +62,25 @@ def load(connection: sa.Connection, task: Row) -> Decider:
 
 def catch_up(connection: sa.Connection, decider: Decider, task: Row) -> None:
     """Do what was done to a task since; ``DamagedError`` if that does not lead to what its row says."""
-    if decider.events != task["events"]:
-        _replay(connection, decider, task["events"])
+    place, counted = f"service task {decider.id}", task["events"]
+    if decider.events != counted:
+        decider.replay(event for event in _since(connection, decider) if event.sequence <= counted)
+        if decider.events != counted:
+            raise DamagedError(f"{place}: {counted} events are counted, {decider.events} are there")
     if decider.chain != task["chain"]:
-        raise DamagedError(f"service task {decider.id}: its {decider.events} events are not those that were counted")
+        raise DamagedError(f"{place}: its {decider.events} events are not those that were counted")
 
 
-def _replay(connection: sa.Connection, decider: Decider, events: int) -> None:
-    here, c = episodes.c.task_id == decider.id, episodes.c
-    asks = sa.select(c.asked, c.number, sa.literal(OPEN), c.arm, sa.literal(None)).where(
-        here, c.number >= decider.selector.n_asked
+def _since(connection: sa.Connection, decider: Decider) -> list[Event]:
+    """The events that are stored and not in memory."""
+    c = episodes.c
+    asks = sa.select(c.asked, c.number, sa.literal(OPEN), c.arm, sa.literal(None))
+    closes = sa.select(c.closed, c.number, c.outcome, c.arm, c.value)
+    queries = (
+        asks.where(c.task_id == decider.id, c.number >= decider.selector.n_asked),
+        closes.where(c.task_id == decider.id, c.closed > decider.events),
     )
-    closes = sa.select(c.closed, c.number, c.outcome, c.arm, c.value).where(here, c.closed > decider.events)
-    found = [Event(*row) for query in (asks, closes) for row in connection.execute(query)]
-    decider.replay(event for event in found if event.sequence <= events)
-    if decider.events != events:
-        raise DamagedError(f"service task {decider.id}: {events} events are counted, {decider.events} are there")
+    return [Event(*row) for query in queries for row in connection.execute(query)]
 
 
 def write(connection: sa.Connection, decider: Decider, clock: float) -> None:
@@ -93,16 +92,15 @@ def write(connection: sa.Connection, decider: Decider, clock: float) -> None:
     here = tasks.c.id == decider.id
     connection.execute(sa.update(tasks).where(here).values(events=decider.events, clock=clock, chain=decider.chain))
     if decider.events - decider.stored >= SNAPSHOT_EVERY:
-        write_state(connection, decider)
+        _write_state(connection, decider)
 
 
-def write_state(connection: sa.Connection, decider: Decider) -> None:
+def _write_state(connection: sa.Connection, decider: Decider) -> None:
     """Write the state as it is now. Of the selector's episodes, only those that something happened to are written."""
-    entries = decider.selector.pending(sorted(decider.touched))
-    here, first = pending.c.task_id == decider.id, decider.selector.first_open
-    connection.execute(sa.delete(pending).where(here, pending.c.number < first))
-    for batch in _batches(sorted(number for number in decider.touched if number >= first)):
-        connection.execute(sa.delete(pending).where(here, pending.c.number.in_(batch)))
+    touched = sorted(decider.touched)
+    for gone in (pending.c.number < decider.selector.first_open, pending.c.number.in_(touched)):
+        connection.execute(sa.delete(pending).where(pending.c.task_id == decider.id, gone))
+    entries = decider.selector.pending(touched)
     if entries:
         rows = [{"task_id": decider.id, "number": n, "entry": json.dumps(entry)} for n, entry in entries.items()]
         connection.execute(sa.insert(pending), rows)
@@ -112,21 +110,17 @@ def write_state(connection: sa.Connection, decider: Decider) -> None:
 
 def episode_rows(connection: sa.Connection, task: int, numbers: Iterable[int]) -> dict[int, Row]:
     """The rows of these episodes, of those that there are."""
-    found: dict[int, Row] = {}
-    for batch in _batches(sorted(set(numbers))):
-        query = sa.select(episodes).where(episodes.c.task_id == task, episodes.c.number.in_(batch))
-        found |= {row["number"]: dict(row) for row in connection.execute(query).mappings()}
-    return found
+    query = sa.select(episodes).where(episodes.c.task_id == task, episodes.c.number.in_(sorted(numbers)))
+    return {row["number"]: dict(row) for row in connection.execute(query).mappings()}
 
 
 def keyed_rows(connection: sa.Connection, task: int, keys: Iterable[str]) -> dict[str, list[Row]]:
     """The episodes that requests with these keys asked for, in order."""
     found: dict[str, list[Row]] = {}
-    for batch in _batches(sorted(set(keys))):
-        here = episodes.c.task_id + 0 == task  # or SQLite looks through all episodes of the task
-        query = sa.select(episodes).where(here, episodes.c.key.in_(batch))
-        for row in connection.execute(query.order_by(episodes.c.number)).mappings():
-            found.setdefault(row["key"], []).append(dict(row))
+    here = episodes.c.task_id + 0 == task  # or SQLite looks through all episodes of the task
+    query = sa.select(episodes).where(here, episodes.c.key.in_(sorted(keys))).order_by(episodes.c.number)
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["key"], []).append(dict(row))
     return found
 
 
@@ -136,19 +130,8 @@ def count_on(connection: sa.Connection, clocks: Mapping[int, float]) -> None:
         connection.execute(sa.update(tasks).where(tasks.c.id == task, tasks.c.clock < now).values(clock=now))
 
 
-def overdue(connection: sa.Connection, task: int, now: float, most: int) -> list[int]:
-    """Open episodes whose deadline is over, the oldest deadline first."""
+def next_open(connection: sa.Connection, task: int, most: int, late: float = float("inf")) -> list[Row]:
+    """The open episodes that expire next, or of those the ones whose deadline is over at some time."""
     c = episodes.c
-    query = sa.select(c.number).where(c.task_id == task, c.closed.is_(None), c.deadline <= now)
-    return list(connection.execute(query.order_by(c.deadline, c.number).limit(most)).scalars())
-
-
-def next_open(connection: sa.Connection, task: int, most: int) -> list[Row]:
-    """The open episodes that expire next."""
-    c = episodes.c
-    query = sa.select(c.number, c.arm, c.deadline).where(c.task_id == task, c.closed.is_(None))
+    query = sa.select(c.number, c.arm, c.deadline).where(c.task_id == task, c.closed.is_(None), c.deadline <= late)
     return [dict(row) for row in connection.execute(query.order_by(c.deadline, c.number).limit(most)).mappings()]
-
-
-def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (items[first : first + AT_ONCE] for first in range(0, len(items), AT_ONCE))

@@ -6,16 +6,17 @@ A token is 32 random bytes, so nobody finds one by trying, and a plain hash need
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from hmac import compare_digest
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from pastmaster.checks import called_as, chosen
-from pastmaster.errors import InvalidInputError
+from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.repository import Repository
 from pastmaster.repository.database import Database
 from pastmaster.service.schema import TURN, tokens
@@ -24,7 +25,9 @@ from pastmaster.service.tasks import checked_name, opened
 ROLES = ("read", "decide", "admin")
 """What a token allows, each with all before it."""
 PREFIX = "pm_"  # so that scanners for leaked secrets can know one
-SECONDS = 1.0  # after which a token that was revoked elsewhere is refused here
+SECONDS = 0.5  # from one reading of the tokens to the next
+LOST_SECONDS = 10.0  # without a reading, after which nobody is let in
+log = logging.getLogger("pastmaster.service")
 
 
 @dataclass(frozen=True)
@@ -83,42 +86,53 @@ def list_tokens(repository: Repository) -> list[Token]:
     return database.read(lambda c: [Token(name, role, bool(revoked)) for name, role, revoked in c.execute(query)])
 
 
-@dataclass
 class Keys:
-    """The tokens that are good now, read again every second."""
+    """The tokens that are good now, read again and again on a thread of its own.
 
-    database: Database
-    clock: Callable[[], float] = time.monotonic
-    _known: dict[bytes, tuple[bytes, str, str]] = field(default_factory=dict)
-    _read_at: float = -1e9
-    any: bool = False  # whether there ever was one: then no request goes without
+    Attributes
+    ----------
+    any : bool
+        Whether there ever was one: then no request goes without.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self.database, self.clock = database, clock
+        self.any = False
+        self._known: dict[bytes, tuple[str, str]] = {}  # name and role by digest
+        self.refresh()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pastmaster-tokens", daemon=True)
+        self._thread.start()
 
     @property
-    def stale(self) -> bool:
-        """Whether they must be read again."""
-        return self.clock() - self._read_at >= SECONDS
-
-    @property
-    def were_read(self) -> bool:
-        """Whether they were ever read."""
-        return self._read_at > -1e9
+    def lost(self) -> bool:
+        """Whether they could not be read for so long that one may have been revoked."""
+        return self.clock() - self._read_at > LOST_SECONDS
 
     def refresh(self) -> None:
         """Read them again."""
-
-        def read(connection: sa.Connection) -> list[sa.Row[tuple[str, str, bytes, bool]]]:
-            return list(connection.execute(sa.select(tokens.c.name, tokens.c.role, tokens.c.digest, tokens.c.revoked)))
-
-        rows = self.database.read(read)
-        self._known = {row.digest: (row.digest, row.name, row.role) for row in rows if not row.revoked}
+        query = sa.select(tokens.c.name, tokens.c.role, tokens.c.digest, tokens.c.revoked)
+        began = self.clock()
+        rows = self.database.read(lambda connection: connection.execute(query).all())
+        self._known = {row.digest: (row.name, row.role) for row in rows if not row.revoked}
         self.any = self.any or bool(rows)
-        self._read_at = self.clock()
+        self._read_at = began
 
     def found(self, secret: str) -> tuple[str, str] | None:
-        """Name and role of a token that is good; None of any other."""
-        digest = _digest(secret)
-        known = self._known.get(digest)
-        return known[1:] if known is not None and compare_digest(known[0], digest) else None
+        """Name and role of a token that is good; None of any other. Timing tells nothing: its hash is looked up."""
+        return self._known.get(_digest(secret))
+
+    def close(self) -> None:
+        """Read them no more."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(SECONDS):
+            try:
+                self.refresh()
+            except PastmasterError as error:
+                log.error("failed", exc_info=error, extra={"fields": {"reading": "tokens"}})
 
 
 def allows(role: str, needed: str) -> bool:

@@ -1,4 +1,4 @@
-"""The bodies of requests, as OpenAPI shows them. What is not named here is refused."""
+"""The bodies of requests, checked by their schemas in OpenAPI. What is not named here is refused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,28 @@ from pastmaster.texts import printable
 MOST_AT_ONCE = 1000
 LARGEST_NUMBER = 2**53 - 1
 DOTS = (".", "..")  # which an address takes for folders
+_LETTER = r"[^\x00-\x20\x7f-\xa0/\\]"
+NAME = f"^{_LETTER}( *{_LETTER})*$"
+"""The names that ``tasks.checked_name`` takes, as far as a schema can tell: it does not know all letters not seen."""
+KEY = r"^[\x21-\x7e]{1,100}$"
+
+WORDS = {
+    "missing": "must be given",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+"""Where pydantic speaks of Python's classes."""
+PATTERNS = {
+    KEY: "must have 1 to 100 characters of ASCII, no space",
+    NAME: "must have no slash, no control character, no space at either end",
+}
 
 
 def _as_whole(number: Any) -> Any:
     """JSON has one kind of number: 4.0 is 4, in its schemas too."""
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    return number
 
 
 def _no_dots(name: str) -> str:
@@ -34,75 +51,25 @@ def _different(items: list[Any]) -> list[Any]:
     return items
 
 
-_LETTER = r"[^\x00-\x20\x7f-\xa0/\\]"
-NAME = f"^{_LETTER}( *{_LETTER})*$"
-"""The names that ``tasks.checked_name`` takes, as far as a schema can tell: it does not know all letters not seen."""
-KEY = r"^[\x21-\x7e]{1,100}$"
 WHOLE = BeforeValidator(_as_whole)
+DIFFERENT: dict[str, Any] = {"uniqueItems": True}
+SOURCES = Field(min_length=1, max_length=MOST_SOURCES, json_schema_extra=DIFFERENT)
 Real = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+Lease = Annotated[float, Field(ge=0.001, le=LONGEST_LEASE, allow_inf_nan=False)]
+Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), WHOLE]
+Id = Annotated[int, Field(ge=1, le=LARGEST_NUMBER), WHOLE]
 Name = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME, json_schema_extra={"not": {"enum": [*DOTS]}}),
     AfterValidator(_no_dots),
 ]
-Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), WHOLE]
-Id = Annotated[int, Field(ge=1, le=LARGEST_NUMBER), WHOLE]
-DIFFERENT: dict[str, Any] = {"uniqueItems": True}
-
-
-Body = TypeVar("Body", bound=BaseModel)
-
-
-def read(kind: type[Body], raw: bytes) -> Body:
-    """The body of a request. FastAPI would read it too, in three times the time: this is for what is asked most."""
-    try:
-        return kind.model_validate_json(raw)
-    except ValidationError as error:
-        raise Refused(422, "invalid", explained(error.errors(include_url=False)[0])) from None
-
-
-def read_number(text: str) -> int:
-    """The number of an episode, as an address has it."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and int(text) <= LARGEST_NUMBER):
-        raise Refused(
-            422, "invalid", f"request: path.number is wrong: it must be a whole number up to {LARGEST_NUMBER}"
-        )
-    return int(text)
-
-
-def explained(error: Mapping[str, Any]) -> str:
-    """What is wrong with a body, in a sentence that has nothing of the body but names of fields."""
-    kind, place = error["type"], [str(part)[:40] for part in error["loc"]]
-    words = error["msg"].replace("Input should be", "must be")
-    if kind == "json_invalid":
-        place = []  # FastAPI puts a number of letters there
-    elif kind == "string_pattern_mismatch":
-        words = PATTERNS.get(error["ctx"]["pattern"], words)
-    elif "sources" in place:
-        place = place[: place.index("sources") + 1]
-        words = 'must be "kept", a list of different ids, or one of different names'
-    else:
-        words = WORDS.get(kind, words)
-    return f"request: {printable('.'.join(place)) or 'body'} is wrong: {words[:200]}"
-
-
-WORDS = {
-    "missing": "must be given",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-}
-"""Where pydantic speaks of Python's classes."""
-PATTERNS = {
-    KEY: "must have 1 to 100 characters of ASCII, no space",
-    NAME: "must have no slash, no control character, no space at either end",
-}
 
 
 def _with(example: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [example]})
 
 
-class Known(BaseModel):
+class Body(BaseModel):
     """A body of known fields.
 
     The first field that is not known ends the reading: pydantic by itself makes an error for each, and of a large body
@@ -120,28 +87,26 @@ class Known(BaseModel):
         return body
 
 
-class AskBody(Known):
+class AskBody(Body):
     """Ask for episodes."""
 
     model_config = _with({"key": "visitor-8812"})
     count: Annotated[int, Field(ge=1, le=MOST_AT_ONCE), WHOLE] = 1
     key: Annotated[str, Field(pattern=KEY)] | None = Field(
-        default=None,
+        None,
         description="The same key again gets the same episodes: send one, and a lost answer can be asked for again.",
     )
-    lease: Annotated[float, Field(ge=0.001, le=LONGEST_LEASE, allow_inf_nan=False)] | None = Field(
-        default=None, description="Seconds until it is forgotten, if not the task's."
-    )
+    lease: Lease | None = Field(None, description="Seconds until it is forgotten, if not the task's.")
 
 
-class ReturnBody(Known):
+class ReturnBody(Body):
     """The discounted return of an episode."""
 
     model_config = _with({"value": 0.75})
     value: Real
 
 
-class EpisodeReturn(Known):
+class EpisodeReturn(Body):
     """One of many returns."""
 
     model_config = _with({"episode": 12, "value": 0.75})
@@ -149,30 +114,22 @@ class EpisodeReturn(Known):
     value: Real
 
 
-class ReturnsBody(Known):
+class ReturnsBody(Body):
     """Returns of several episodes."""
 
     model_config = _with({"returns": [{"episode": 12, "value": 0.75}, {"episode": 13, "value": 0.0}]})
     returns: Annotated[list[EpisodeReturn], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
-class TaskBody(Known):
+class TaskBody(Body):
     """A new task."""
 
     model_config = _with({"name": "site", "sources": "kept", "lease": 1800.0})
     name: Name
     sources: (
         Literal["kept"]
-        | Annotated[
-            list[Id],
-            Field(min_length=1, max_length=MOST_SOURCES, json_schema_extra=DIFFERENT),
-            AfterValidator(_different),
-        ]
-        | Annotated[
-            list[Name],
-            Field(min_length=1, max_length=MOST_SOURCES, json_schema_extra=DIFFERENT),
-            AfterValidator(_different),
-        ]
+        | Annotated[list[Id], SOURCES, AfterValidator(_different)]
+        | Annotated[list[Name], SOURCES, AfterValidator(_different)]
     ) = Field("kept", description="The kept policies, ids of stored policies, or names of what the client runs.")
     selector: Literal["informed", "regret-balancing", "exp3-transfer", "tsallis-inf"] | None = None
     episodes: Annotated[int, Field(ge=1, le=10**11), WHOLE] | None = None
@@ -183,8 +140,33 @@ class TaskBody(Known):
         | None
     ) = Field(None, description="The least and the greatest return.")
     clip: bool = False
-    lease: Annotated[float, Field(ge=0.001, le=LONGEST_LEASE, allow_inf_nan=False)] = 3600.0
+    lease: Lease = 3600.0
     expired_return: Real | None = None
     most_open: Annotated[int, Field(ge=1, le=MOST_OPEN), WHOLE] = 100_000
     learner: Name = "learner"
     seed: Number | None = None
+
+
+Kind = TypeVar("Kind", bound=Body)
+
+
+def read(kind: type[Kind], raw: bytes) -> Kind:
+    """The body of a request; nothing at all counts as no fields."""
+    try:
+        return kind.model_validate_json(raw or b"{}")
+    except ValidationError as error:
+        raise Refused(422, "invalid", _explained(error.errors(include_url=False)[0])) from None
+
+
+def _explained(error: Mapping[str, Any]) -> str:
+    """What is wrong with a body, in a sentence that has nothing of the body but names of fields."""
+    kind, place = error["type"], ["body", *(str(part)[:40] for part in error["loc"])]
+    words = error["msg"].replace("Input should be", "must be")
+    if kind == "string_pattern_mismatch":
+        words = PATTERNS[error["ctx"]["pattern"]]
+    elif "sources" in place:
+        place = place[:2]
+        words = 'must be "kept", a list of different ids, or one of different names'
+    else:
+        words = WORDS.get(kind, words)
+    return f"request: {printable('.'.join(place))} is wrong: {words[:200]}"
