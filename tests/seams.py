@@ -4,10 +4,22 @@ A test file that needs an internal of another room, or one that several files ne
 its plain reference, or the one test of one module, may import that module.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 # --- foundations ---
 
 
 # --- policies and tasks ---
+
+
+def first_run_here(outputs: Sequence[str], zeros: Mapping[str, Any], content: bytes, place: str) -> dict[str, Any]:
+    """What the process that first runs an ONNX file answers, without the process and its limits."""
+    from pastmaster.policies import onnx_trial
+
+    return onnx_trial.answer({"outputs": outputs, "inputs": zeros}, content)
 
 
 # --- tables and clusters ---

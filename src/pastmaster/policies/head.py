@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import chosen, is_finite, is_number, is_whole, whole
+from pastmaster.checks import chosen, is_whole, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
@@ -34,14 +34,13 @@ def checked_head(
         if low is not None or high is not None:
             raise InvalidInputError(f"{caller}: low and high are given, must be None for head {head!r}")
         return None
-    limits = [
-        numbers_of(caller, name, limit, outputs).astype(np.float32) for name, limit in (("low", low), ("high", high))
-    ]
-    if limits[0].shape != limits[1].shape or limits[0].ndim == 0 or not (limits[0] <= limits[1]).all():
+    lowest = numbers_of(caller, "low", low, outputs).astype(np.float32)
+    highest = numbers_of(caller, "high", high, outputs).astype(np.float32)
+    if lowest.shape != highest.shape or lowest.ndim == 0 or not (lowest <= highest).all():
         raise InvalidInputError(f"{caller}: low must be at most high, in one shape of at least one axis")
-    if head == "tanh" and not np.isfinite(limits).all():
+    if head == "tanh" and not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
         raise InvalidInputError(f"{caller}: low and high must be finite for head 'tanh'")
-    return sealed(limits[0]), sealed(limits[1])
+    return sealed(lowest), sealed(highest)
 
 
 def numbers_of(caller: str, name: str, values: Any, size: int) -> Array:
@@ -59,14 +58,10 @@ def plain_limit(limit: Array) -> Any:
     return plain.tolist()
 
 
-def limit_from_plain(caller: str, name: str, values: Any, size: int) -> Array | None:
+def limit_from_plain(values: Any, endless: float, dtype: Any = np.float32) -> Array | None:
     """A limit as ``plain_limit`` wrote it."""
     if values is None:
         return None
-    array = np.asarray(values, object)
-    if array.size != size or not all(
-        entry is None or (is_number(entry) and is_finite(entry)) for entry in array.ravel()
-    ):
-        raise InvalidInputError(f"{caller}: {name} must hold {size} numbers or None")
-    endless = -np.inf if name == "low" else np.inf
-    return np.array([endless if entry is None else entry for entry in array.ravel()], np.float32).reshape(array.shape)
+    limit: Array = np.array(values, dtype)  # None becomes nan
+    limit[np.isnan(limit)] = endless
+    return limit

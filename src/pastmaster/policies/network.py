@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -12,18 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import (
-    called_as,
-    chosen,
-    flag,
-    known_options,
-    listed,
-    whole,
-    within,
-)
+from pastmaster.checks import called_as, chosen, flag, known_options, listed, whole
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.activations import ACTIVATIONS
-from pastmaster.policies.head import checked_head, limit_from_plain, numbers_of, plain_limit
+from pastmaster.policies.head import checked_head, limit_from_plain, plain_limit
+from pastmaster.policies.normalisation import checked_normalisation, constants, plain_normalisation
 from pastmaster.policies.parameter_tree import layers_of
 from pastmaster.policies.stack import NetworkStack, Shape
 from pastmaster.policies.torch_module import TorchPolicy, agrees, copied, live_module, stack_of
@@ -31,8 +23,6 @@ from pastmaster.tables import shown
 
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
 SETTINGS = ("head", "start", "nvec", "low", "high", "one_hot", "normalise")
-MOST_LAYERS = 100
-MOST_WEIGHTS = 2**28
 
 
 class NetworkPolicy:
@@ -90,32 +80,24 @@ class NetworkPolicy:
         normalise: Mapping[str, Any] | None = None,
     ) -> None:
         caller = "NetworkPolicy"
-        arrays = [_checked_layer(caller, k, layer) for k, layer in enumerate(listed(layers, f"{caller}: layers"))]
-        if not arrays:
-            raise InvalidInputError(f"{caller}: layers is empty, must have at least one")
-        sizes = [arrays[0][0].shape[1]]
-        for k, (weights, _) in enumerate(arrays):
-            if weights.shape[1] != sizes[-1]:
-                raise InvalidInputError(
-                    f"{caller}: layers[{k}] takes {weights.shape[1]} numbers, must take {sizes[-1]}"
-                )
-            sizes.append(weights.shape[0])
+        arrays = _checked_layers(caller, layers)
+        sizes = (arrays[0][0].shape[1], *(len(biases) for _, biases in arrays))
         between = _checked_activation(caller, activation, len(arrays))
         limits = checked_head(caller, head, sizes[-1], start, nvec, low, high)
-        one_hot = flag(caller, "one_hot", one_hot)
-        if one_hot and normalise is not None:
-            raise InvalidInputError(f"{caller}: one_hot is {shown(one_hot)}, must be False with normalise")
-        shape = Shape(
-            tuple(sizes), between, head, one_hot, int(start), tuple(map(int, nvec)),
-            () if limits is None else limits[0].shape,
-        )  # fmt: skip
+        if flag(caller, "one_hot", one_hot) and normalise is not None:
+            raise InvalidInputError(f"{caller}: one_hot is True, must be False with normalise")
+        box = () if limits is None else limits[0].shape
         self.normalise = None if normalise is None else checked_normalisation(caller, normalise, sizes[0])
+        normal = None
+        if self.normalise is not None:
+            mean, deviation, clip = constants(self.normalise)
+            normal = [mean[None, None], deviation[None, None], np.full((1, 1, 1), clip)]
         self.stack = NetworkStack(
-            shape,
+            Shape(sizes, between, head, bool(one_hot), int(start), tuple(map(int, nvec)), box),
             [sealed(weights.T)[None] for weights, _ in arrays],
             [biases[None] for _, biases in arrays],
             None if limits is None else [limit[None, None] for limit in limits],
-            None if self.normalise is None else _normal(self.normalise),
+            normal,
         )
 
     def act(self, observations: Any) -> Array:
@@ -140,18 +122,19 @@ class NetworkPolicy:
     @property
     def settings(self) -> dict[str, Any]:
         """All else, as plain JSON values; a limit that is infinite is None."""
-        shape = self.stack.shape
-        low, high = (
-            (None, None) if self.stack.limits is None else (plain_limit(limit[0, 0]) for limit in self.stack.limits)
-        )
-        normalise = None
-        if self.normalise is not None:
-            normalise = {key: np.asarray(value).tolist() for key, value in self.normalise.items()}
+        shape, limits = self.stack.shape, self.stack.limits
+        low, high = (None, None) if limits is None else (plain_limit(limit[0, 0]) for limit in limits)
         return {
-            "sizes": list(shape.sizes), "head": shape.head, "start": shape.start, "nvec": list(shape.nvec), "low": low,
+            "sizes": list(shape.sizes),
             "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
-            "high": high, "one_hot": shape.one_hot, "normalise": normalise,
-        }  # fmt: skip
+            "head": shape.head,
+            "start": shape.start,
+            "nvec": list(shape.nvec),
+            "low": low,
+            "high": high,
+            "one_hot": shape.one_hot,
+            "normalise": plain_normalisation(self.normalise),
+        }
 
     @classmethod
     def from_torch(cls, module: Any, **settings: Any) -> NetworkPolicy | TorchPolicy:
@@ -222,29 +205,31 @@ class NetworkPolicy:
 
     @classmethod
     def from_data(cls, settings: Mapping[str, Any], weights: npt.ArrayLike) -> NetworkPolicy:
-        """The policy whose properties ``settings`` and ``weights`` gave these; everything is checked."""
+        """The policy whose properties ``settings`` and ``weights`` gave these."""
         caller = "NetworkPolicy.from_data"
         if not isinstance(settings, Mapping) or set(settings) != set(KEYS):
             raise InvalidInputError(f"{caller}: settings is not a dict of {', '.join(KEYS)}, must be")
-        sizes = settings["sizes"]
-        if not isinstance(sizes, list) or not 2 <= len(sizes) <= MOST_LAYERS + 1:
-            raise InvalidInputError(f"{caller}: sizes must be a list of 2 to {MOST_LAYERS + 1} numbers")
-        sizes = [whole(caller, f"sizes[{k}]", size, at_least=1) for k, size in enumerate(sizes)]
-        flat = as_array(weights, f"{caller}: weights", None)
-        wanted = sum((m + 1) * d for m, d in pairwise(sizes))
-        if flat.dtype != np.float32 or flat.shape != (wanted,) or wanted > MOST_WEIGHTS:
+        try:
+            return cls._of_data(dict(settings), as_array(weights, f"{caller}: weights", None))
+        except InvalidInputError:
+            raise
+        except (LookupError, TypeError, ValueError) as error:  # of settings that no network has
+            raise InvalidInputError(f"{caller}: settings must be those of a network: {shown(error)}") from None
+
+    @classmethod
+    def _of_data(cls, settings: dict[str, Any], flat: Array) -> NetworkPolicy:
+        caller = "NetworkPolicy.from_data"
+        sizes = [whole(caller, "sizes", size, at_least=1) for size in settings.pop("sizes")]
+        ends = np.cumsum([(m + 1) * d for m, d in pairwise(sizes)])
+        if flat.dtype != np.float32 or flat.shape != (ends[-1],):
             raise InvalidInputError(
                 f"{caller}: weights have shape {flat.shape} and dtype {flat.dtype}, "
-                f"must be [{wanted}] float32 for layers of {sizes}, and at most {MOST_WEIGHTS:,}"
+                f"must be [{ends[-1]}] float32 for layers of {sizes}"
             )
-        layers, at = [], 0
-        for m, d in pairwise(sizes):
-            layers.append((flat[at : at + m * d].reshape(d, m), flat[at + m * d : at + m * d + d]))
-            at += m * d + d
-        rest: dict[str, Any] = {key: settings[key] for key in KEYS if key != "sizes"}
-        for key in ("low", "high"):
-            rest[key] = limit_from_plain(caller, key, settings[key], sizes[-1])
-        return cls(layers, **rest)
+        parts = zip(np.split(flat, ends[:-1]), sizes[1:], strict=True)
+        settings["low"] = limit_from_plain(settings["low"], -np.inf)
+        settings["high"] = limit_from_plain(settings["high"], np.inf)
+        return cls([(part[:-d].reshape(d, -1), part[-d:]) for part, d in parts], **settings)
 
 
 def _checked_activation(caller: str, activation: Any, n: int) -> str | tuple[str, ...]:
@@ -259,42 +244,25 @@ def _checked_activation(caller: str, activation: Any, n: int) -> str | tuple[str
     return tuple(names)
 
 
-def checked_normalisation(caller: str, normalise: Any, size: int) -> dict[str, Any]:
-    """mean, var [size], epsilon and clip; the last two have VecNormalize's defaults."""
-    known = {"mean", "var", "epsilon", "clip"}
-    if not isinstance(normalise, Mapping) or not {"mean", "var"} <= set(normalise) <= known:
-        raise InvalidInputError(f"{caller}: normalise must be a dict of mean and var, and perhaps epsilon and clip")
-    checked: dict[str, Any] = {}
-    for key in ("mean", "var"):
-        array = numbers_of(caller, f"normalise[{key!r}]", normalise[key], size).astype(np.float64).ravel()
-        if not np.isfinite(array).all() or (key == "var" and (array < 0).any()):
-            raise InvalidInputError(f"{caller}: normalise[{key!r}] must be finite{', not below 0' * (key == 'var')}")
-        checked[key] = sealed(array)
-    checked["epsilon"] = within(caller, "normalise['epsilon']", normalise.get("epsilon", 1e-8), 0.0, math.inf)
-    checked["clip"] = within(caller, "normalise['clip']", normalise.get("clip", 10.0), 0.0, math.inf)
-    if checked["epsilon"] == 0 and not checked["var"].all():
-        raise InvalidInputError(f"{caller}: normalise has var 0 and epsilon 0, must not divide by 0")
-    return checked
-
-
-def _normal(normalise: Mapping[str, Any]) -> list[Array]:
-    """Mean, deviation and clip as a stack of one holds them."""
-    deviation = np.sqrt(normalise["var"] + normalise["epsilon"])
-    return [normalise["mean"][None, None], deviation[None, None], np.full((1, 1, 1), normalise["clip"])]
-
-
-def _checked_layer(caller: str, k: int, layer: Any) -> tuple[Array, Array]:
-    parts = listed(layer, f"{caller}: layers[{k}]", "weights [out, in] and biases [out]", most=2)
-    if len(parts) != 2:
-        raise InvalidInputError(f"{caller}: layers[{k}] must be weights [out, in] and biases [out]")
-    with np.errstate(over="ignore"):
-        weights, biases = (
-            np.ascontiguousarray(as_array(part, f"{caller}: layers[{k}]", "iuf"), np.float32) for part in parts
-        )
-    if weights.ndim != 2 or 0 in weights.shape or biases.shape != weights.shape[:1]:
-        raise InvalidInputError(
-            f"{caller}: layers[{k}] has shapes {weights.shape} and {biases.shape}, must be [out, in] and [out]"
-        )
-    if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
-        raise InvalidInputError(f"{caller}: layers[{k}] has numbers that are not finite, all must be")
-    return sealed(weights), sealed(biases.copy())
+def _checked_layers(caller: str, layers: Any) -> list[tuple[Array, Array]]:
+    """Weights [out, in] and biases [out] of each layer; each takes what the one before it gives."""
+    found: list[tuple[Array, Array]] = []
+    for k, layer in enumerate(listed(layers, f"{caller}: layers")):
+        place = f"{caller}: layers[{k}]"
+        parts = listed(layer, place, "weights [out, in] and biases [out]")
+        if len(parts) != 2:
+            raise InvalidInputError(f"{place} must be weights [out, in] and biases [out]")
+        with np.errstate(over="ignore"):
+            weights, biases = (np.ascontiguousarray(as_array(part, place, "iuf"), np.float32) for part in parts)
+        if weights.ndim != 2 or 0 in weights.shape or biases.shape != weights.shape[:1]:
+            raise InvalidInputError(
+                f"{place} has shapes {weights.shape} and {biases.shape}, must be [out, in] and [out]"
+            )
+        if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+            raise InvalidInputError(f"{place} has numbers that are not finite, all must be")
+        if found and weights.shape[1] != len(found[-1][1]):
+            raise InvalidInputError(f"{place} takes {weights.shape[1]} numbers, must take {len(found[-1][1])}")
+        found.append((sealed(weights), sealed(biases.copy())))
+    if not found:
+        raise InvalidInputError(f"{caller}: layers is empty, must have at least one")
+    return found

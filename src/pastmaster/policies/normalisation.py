@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from pastmaster.arrays import Array, sealed
+from pastmaster.checks import within
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
 from pastmaster.npy import Header, read_npz
-from pastmaster.policies.network import checked_normalisation
+from pastmaster.policies.head import numbers_of
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
 
@@ -56,9 +60,11 @@ def normalisation_of(vec_normalize: Any) -> dict[str, Any]:
             "observations of a Box"
         )
     return {
-        "mean": statistics.mean.copy(), "var": statistics.var.copy(),
-        "epsilon": float(vec_normalize.epsilon), "clip": float(vec_normalize.clip_obs),
-    }  # fmt: skip
+        "mean": statistics.mean.copy(),
+        "var": statistics.var.copy(),
+        "epsilon": float(vec_normalize.epsilon),
+        "clip": float(vec_normalize.clip_obs),
+    }
 
 
 def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
@@ -106,3 +112,46 @@ def _pickled(path: Path, caller: str) -> dict[str, Any]:
     except Exception as error:  # what a pickle runs may raise anything
         raise InvalidInputError(f"{caller}: normalise {path.name} cannot be unpickled: {error!r}") from None
     return normalisation_of(found)
+
+
+def checked_normalisation(caller: str, normalise: Any, size: int) -> dict[str, Any]:
+    """mean, var [size], epsilon and clip; the last two have VecNormalize's defaults."""
+    if not isinstance(normalise, Mapping) or not {"mean", "var"} <= set(normalise) <= set(KNOWN):
+        raise InvalidInputError(f"{caller}: normalise must be a dict of mean and var, and perhaps epsilon and clip")
+    mean, var = (
+        sealed(numbers_of(caller, f"normalise[{key!r}]", normalise[key], size).astype(np.float64).ravel())
+        for key in ("mean", "var")
+    )
+    if not (np.isfinite(mean).all() and np.isfinite(var).all() and (var >= 0).all()):
+        raise InvalidInputError(f"{caller}: normalise must have finite numbers, those of var not below 0")
+    epsilon = within(caller, "normalise['epsilon']", normalise.get("epsilon", 1e-8), 0.0, math.inf)
+    clip = within(caller, "normalise['clip']", normalise.get("clip", 10.0), 0.0, math.inf)
+    if epsilon == 0 and not var.all():
+        raise InvalidInputError(f"{caller}: normalise has var 0 and epsilon 0, must not divide by 0")
+    return {"mean": mean, "var": var, "epsilon": epsilon, "clip": clip}
+
+
+def plain_normalisation(normalise: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A checked normalisation as plain JSON values."""
+    if normalise is None:
+        return None
+    return {key: np.asarray(value).tolist() for key, value in normalise.items()}
+
+
+def constants(normalise: Mapping[str, Any]) -> tuple[Array, Array, float]:
+    """Mean, deviation and clip of a checked normalisation."""
+    return normalise["mean"], np.sqrt(normalise["var"] + normalise["epsilon"]), normalise["clip"]
+
+
+def normalised(observations: Array, mean: Array, deviation: Array, clip: Any) -> Array:
+    """Flat observations [..., in] as VecNormalize gives them to a network, in float64."""
+    values: Array = np.clip((observations - mean) / deviation, -clip, clip)
+    return values
+
+
+def normalised_batch(observations: Array, normalise: Mapping[str, Any] | None) -> Array:
+    """Observations [n, ...] of any shape, normalised where ``normalise`` is given."""
+    if normalise is None:
+        return observations
+    flat = observations.reshape(len(observations), -1)
+    return normalised(flat, *constants(normalise)).reshape(observations.shape)

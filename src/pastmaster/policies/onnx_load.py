@@ -32,8 +32,8 @@ def load_onnx(
 
     The file is read by the ``onnx`` package and looked at before ``onnxruntime`` runs it. Refused by name are operators
     that are not of the ONNX standard, weights in other files, and operators that draw at random or may never end. Then
-    it acts once on an observation of zeros. Both are first done in a process of its own: a file that takes more than
-    1 GiB or 60 s for it is refused.
+    it acts once on an observation of zeros, in a process of its own; there a file of more than 4 MiB is first read,
+    too. One that takes more than 1 GiB or 60 s for it is refused.
 
     Parameters
     ----------
@@ -81,17 +81,18 @@ def load_onnx(
     content = read_whole(found, LARGEST_FILE, place)
     try_reading(content, place)
     graph, parts = read_graph(content, place), parts_of(observing, "load_onnx: the observation space of task")
-    states = _texts("load_onnx", "state", {} if state is None else state)
+    states = {} if state is None else _names("state", state)
+    given = None
+    if normalise is not None and normalise is not False:
+        given = given_normalisation(normalise, normalised_length(parts), "load_onnx")
     settings = {
         "observations": {key: [list(part.shape), part.dtype, part.n] for key, part in parts.items()},
         "actions": actions_of(acting, "load_onnx: the action space of task").settings,
-        "inputs": _chosen_inputs(graph, parts, inputs, states, place),
-        "output": _chosen_output(graph, output, states, place),
+        "inputs": _chosen_inputs(graph, parts, states, place) if inputs is None else _names("inputs", inputs),
+        "output": _chosen_output(graph, states, place) if output is None else text("load_onnx", "output", output),
         "state": states,
         "layout": None if layout is None else chosen("load_onnx", "layout", layout, LAYOUTS),
-        "normalise": None
-        if normalise in (None, False)
-        else given_normalisation(normalise, normalised_length(parts), "load_onnx"),
+        "normalise": given,
     }
     policy = OnnxPolicy(content, settings, place=place)
     policy.try_out()
@@ -99,15 +100,13 @@ def load_onnx(
     return policy
 
 
-def _texts(caller: str, name: str, given: Any) -> dict[str, str]:
-    pairs = mapping(given, f"{caller}: {name}", "a mapping from names to names")
-    return {text(caller, name, key): text(caller, name, value) for key, value in pairs.items()}
+def _names(argument: str, given: Any) -> dict[str, str]:
+    pairs = mapping(given, f"load_onnx: {argument}", "a mapping from names to names")
+    return {text("load_onnx", argument, key): text("load_onnx", argument, name) for key, name in pairs.items()}
 
 
-def _chosen_inputs(graph: Graph, parts: Mapping[str, Part], given: Any, state: Any, place: str) -> dict[str, str]:
-    """The input to each part of an observation: as told, the only one there is, or the one with the key's name."""
-    if given is not None:
-        return _texts("load_onnx", "inputs", given)
+def _chosen_inputs(graph: Graph, parts: Mapping[str, Part], state: Mapping[str, str], place: str) -> dict[str, str]:
+    """The input to each part of an observation: the only one there is, or the one with the key's name."""
     free = [name for name in graph.inputs if name not in state]
     if list(parts) == [WHOLE] and len(free) == 1:
         return {WHOLE: free[0]}
@@ -120,10 +119,9 @@ def _chosen_inputs(graph: Graph, parts: Mapping[str, Part], given: Any, state: A
     return {key: key for key in parts}
 
 
-def _chosen_output(graph: Graph, given: Any, state: Mapping[str, str], place: str) -> str:
+def _chosen_output(graph: Graph, state: Mapping[str, str], place: str) -> str:
+    """The only output that is no state."""
     free = [name for name in graph.outputs if name not in state.values()]
-    if given is not None:
-        return text("load_onnx", "output", given)
     if len(free) != 1:
         raise InvalidInputError(
             f"{place} has the outputs {listed_tensors(graph.outputs)}, output must be the one that acts"

@@ -10,28 +10,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from pastmaster.arrays import Array, as_array
-from pastmaster.checks import chosen, mapping
+from pastmaster.arrays import Array
+from pastmaster.checks import mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
-from pastmaster.policies.network import checked_normalisation
-from pastmaster.policies.onnx_graph import Graph, Tensor, read_graph
+from pastmaster.policies.normalisation import checked_normalisation, normalised_batch, plain_normalisation
+from pastmaster.policies.onnx_graph import Tensor, read_graph
 from pastmaster.policies.onnx_run import Session, tried_out
-from pastmaster.policies.onnx_spaces import (
-    LAYOUTS,
-    WHOLE,
-    Actions,
-    Part,
-    actions_of,
-    matched,
-    parts_of,
-    space_from,
-)
+from pastmaster.policies.onnx_spaces import WHOLE, Actions, Input, Part, actions_of, matched, parts_of
 from pastmaster.tables import one_line, shown
 
 LARGEST_FILE = 2**28  # bytes: a repository stores it whole
 MOST_STATE = 2**24  # numbers of recurrent state
-MOST_PARTS = 1000  # of a Dict observation
 KIND = "a file in the ONNX format"
 KEYS = ("observations", "actions", "inputs", "output", "state", "layout", "normalise")
 State = dict[str, Array]
@@ -76,30 +66,63 @@ class OnnxPolicy:
             raise InvalidInputError(f"{place}: settings is not a dict of {', '.join(KEYS)}, must be")
         self.model, self.place = model, place
         self.graph = read_graph(model, place)
-        self.parts, self.actions = _spaces(given, place)
-        self.state, self.output = given["state"], given["output"]
+        self.parts = {key: Part(tuple(shape), dtype, n) for key, (shape, dtype, n) in given["observations"].items()}
+        self.actions = Actions.from_settings(given["actions"])
+        self.state, self.output, self.layout = dict(given["state"]), given["output"], given["layout"]
         self.recurrent = bool(self.state)
-        _check_names(self.graph, self.parts, given["inputs"], self.output, self.state, place)
-        self.inputs = {
-            key: matched(name, self.graph.inputs[name], self.parts[key], given["layout"], self.recurrent, place)
-            for key, name in given["inputs"].items()
-        }
-        size = normalised_length(self.parts) if given["normalise"] is not None else 0
-        self.normalise = None if not size else checked_normalisation(place, given["normalise"], size)
-        self.layout = None if given["layout"] is None else chosen(place, "layout", given["layout"], LAYOUTS)
-        self.begin = _zeros(self.graph, self.state, place)
+        self.inputs = self._matched(given["inputs"])
+        self.normalise: dict[str, Any] | None = None
+        if given["normalise"] is not None:
+            self.normalise = checked_normalisation(place, given["normalise"], normalised_length(self.parts))
+        self.begin = {name: self._zeros(name, self.graph.inputs[name]) for name in self.state}
         self._session: Session | None = None
+
+    def _matched(self, names: Mapping[str, str]) -> dict[str, Input]:
+        """How the parts of an observation go into the graph's inputs of these names."""
+        graph, place = self.graph, self.place
+        if set(names) != set(self.parts):
+            raise InvalidInputError(f"{place}: inputs is {shown(names)}, must have the keys {shown(list(self.parts))}")
+        into = [*names.values(), *self.state]
+        if sorted(into) != sorted(graph.inputs):
+            raise InvalidInputError(
+                f"{place}: inputs and state name {shown(into)}, must name each of the graph's inputs once: "
+                f"{listed_tensors(graph.inputs)}"
+            )
+        for name in (self.output, *self.state.values()):
+            if name not in graph.outputs:
+                raise InvalidInputError(
+                    f"{place}: the output is {shown(name)}, must be one of the graph's: {listed_tensors(graph.outputs)}"
+                )
+        return {
+            key: matched(name, graph.inputs[name], self.parts[key], self.layout, self.recurrent, place)
+            for key, name in names.items()
+        }
+
+    def _zeros(self, name: str, tensor: Tensor) -> Array:
+        """A state at the start of an episode; axes that are free have size 1."""
+        shape = tuple(1 if size is None else size for size in tensor.shape or ())
+        if tensor.shape is None or math.prod(shape) > MOST_STATE:
+            raise InvalidInputError(
+                f"{self.place}: its state {shown(name)} takes {tensor}, must have at most {MOST_STATE:,} numbers"
+            )
+        if name not in self.graph.taken:
+            raise InvalidInputError(
+                f"{self.place}: its state {shown(name)} goes into no operator, must be used: an exporter that is given "
+                "one tensor for two inputs drops one of them"
+            )
+        return np.zeros(shape, tensor.dtype)
 
     @property
     def settings(self) -> dict[str, Any]:
-        normalise = self.normalise
-        if normalise is not None:
-            normalise = {key: np.asarray(value).tolist() for key, value in normalise.items()}
         return {
             "observations": {key: [list(part.shape), part.dtype, part.n] for key, part in self.parts.items()},
-            "actions": self.actions.settings, "inputs": {key: name.name for key, name in self.inputs.items()},
-            "output": self.output, "state": dict(self.state), "layout": self.layout, "normalise": normalise,
-        }  # fmt: skip
+            "actions": self.actions.settings,
+            "inputs": {key: given.name for key, given in self.inputs.items()},
+            "output": self.output,
+            "state": dict(self.state),
+            "layout": self.layout,
+            "normalise": plain_normalisation(self.normalise),
+        }
 
     @property
     def sha256(self) -> str:
@@ -115,8 +138,7 @@ class OnnxPolicy:
 
     def act(self, observations: Any) -> Array:
         """Actions [n, ...] for observations [n, ...], of a Dict for a list of dicts or a dict of arrays."""
-        rows = self._rows(observations)
-        return self._actions([self._step(row, self.begin)[0] for row in rows])
+        return self._actions([self._step(row, self.begin)[0] for row in self._rows(observations)])
 
     def begin_episode(self) -> OnnxEpisode:
         """The policy at the start of an episode: it is then given each observation of it, in order."""
@@ -133,21 +155,18 @@ class OnnxPolicy:
         """
         into = {given.name: Tensor(given.dtype, given.shape) for given in self.inputs.values()}
         begin = {name: Tensor(state.dtype, state.shape) for name, state in self.begin.items()}
-        names = [self.output, *self.state.values()]
-        action, *after = tried_out(self.model, names, into | begin, self.place)
+        action, *after = tried_out(self.model, [self.output, *self.state.values()], into | begin, self.place)
         size = math.prod(size or 0 for size in action.tensor.shape or ())
         self.actions.check_output(self.output, action.tensor, size, self.place)
         if action.nan:
             raise InvalidInputError(
                 f"{self.place}: its output {shown(self.output)} is nan for an observation of zeros, must be numbers"
             )
-        for (name, before), (out, state) in zip(
-            begin.items(), zip(self.state.values(), after, strict=True), strict=True
-        ):
-            if state.tensor != before:
+        for (name, out), state in zip(self.state.items(), after, strict=True):
+            if state.tensor != begin[name]:
                 raise InvalidInputError(
                     f"{self.place}: its output {shown(out)} is {state.tensor}, must be as its input {shown(name)}, "
-                    f"{before}"
+                    f"{begin[name]}"
                 )
 
     def misfit(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> bool:
@@ -162,25 +181,20 @@ class OnnxPolicy:
 
     def _rows(self, observations: Any) -> list[State]:
         """What goes into the graph for each observation."""
-        found = by_part(observations) if not isinstance(observations, Mapping) else observations
-        given = dict(found) if isinstance(found, Mapping) else {WHOLE: found}
-        if set(given) != set(self.parts) or isinstance(found, tuple):
-            keys = [key for key in given if key != WHOLE]
-            raise InvalidInputError(f"act: observations have the parts {shown(keys)}, must have {shown([*self.parts])}")
-        n, encoded = -1, {}
+        found = observations if isinstance(observations, Mapping) else by_part(observations)
+        given = found if isinstance(found, Mapping) else {WHOLE: found}
+        if set(given) != set(self.parts):
+            raise InvalidInputError(
+                f"act: observations have the parts {shown(list(given))}, must have {shown(list(self.parts))}"
+            )
+        encoded = {}
         for key, into in self.inputs.items():
-            values = _checked(key, given[key], self.parts[key], n)
-            n = len(values)
-            encoded[into.name] = into.encoded(self._normalised(values), n)
-        return [{name: rows[i] for name, rows in encoded.items()} for i in range(n)]
-
-    def _normalised(self, values: Array) -> Array:
-        if self.normalise is None:
-            return values
-        flat = values.reshape(len(values), -1)
-        scale, clip = np.sqrt(self.normalise["var"] + self.normalise["epsilon"]), self.normalise["clip"]
-        shifted: Array = np.clip((flat - self.normalise["mean"]) / scale, -clip, clip).reshape(values.shape)
-        return shifted
+            values = self.parts[key].checked(given[key], f"act: observations{f'[{key!r}]' if key else ''}")
+            encoded[into.name] = into.encoded(normalised_batch(values, self.normalise), len(values))
+        lengths = {len(rows) for rows in encoded.values()}
+        if len(lengths) > 1:
+            raise InvalidInputError(f"act: observations have parts of {shown(lengths)} rows, must be of one number")
+        return [{name: rows[i] for name, rows in encoded.items()} for i in range(lengths.pop())]
 
     def _step(self, row: State, state: State) -> tuple[Array, State]:
         """The output for one observation, and the state after it."""
@@ -188,9 +202,10 @@ class OnnxPolicy:
         return output.reshape(-1), dict(zip(self.state, after, strict=True))
 
     def _actions(self, outputs: list[Array]) -> Array:
-        given = np.stack(outputs) if outputs else np.zeros((0, self.actions.size), self.actions.dtype)
-        if outputs:
-            self.actions.check_output(self.output, Tensor(given.dtype, None), given.shape[1], self.place)
+        if not outputs:
+            return self.actions.of_outputs(np.zeros((0, self.actions.size), self.actions.dtype), "act")
+        given = np.stack(outputs)
+        self.actions.check_output(self.output, Tensor(given.dtype, None), given.shape[1], self.place)
         return self.actions.of_outputs(given, f"act: {one_line(repr(self), 80)}")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,81 +239,6 @@ class OnnxEpisode:
 def listed_tensors(tensors: Mapping[str, Tensor]) -> str:
     """Tensors by name, with their types and shapes, as errors tell them."""
     return one_line(", ".join(f"{name} ({tensor})" for name, tensor in tensors.items()), 200) or "none"
-
-
-def _check_names(graph: Graph, parts: Any, inputs: Any, output: Any, state: Any, place: str) -> None:
-    """Refuse names that the graph does not have, and inputs that nothing goes into."""
-    for name, pairs in (("inputs", inputs), ("state", state)):
-        if not isinstance(pairs, dict) or not all(isinstance(word, str) for pair in pairs.items() for word in pair):
-            raise InvalidInputError(f"{place}: {name} is {shown(pairs)}, must be a mapping from names to names")
-    if set(inputs) != set(parts):
-        raise InvalidInputError(f"{place}: inputs is {shown(inputs)}, must have the keys {shown(list(parts))}")
-    into, out = [*inputs.values(), *state], [output, *state.values()]
-    if sorted(into) != sorted(graph.inputs):
-        raise InvalidInputError(
-            f"{place}: inputs and state name {shown(into)}, must name each of the graph's inputs once: "
-            f"{listed_tensors(graph.inputs)}"
-        )
-    if unknown := [name for name in out if name not in graph.outputs]:
-        raise InvalidInputError(
-            f"{place}: the output is {shown(unknown[0])}, must be one of the graph's: {listed_tensors(graph.outputs)}"
-        )
-
-
-def _spaces(settings: Mapping[str, Any], place: str) -> tuple[dict[str, Part], Actions]:
-    """The parts of observations and the actions that settings describe, checked."""
-    try:
-        given = settings["observations"]
-        parts = {str(key): Part(tuple(shape), str(np.dtype(dtype)), n) for key, (shape, dtype, n) in given.items()}
-        for part in parts.values():
-            if not all(type(size) is int and 0 <= size < 2**31 for size in (*part.shape, part.n)):
-                raise ValueError(f"a part is {part}")
-            if np.dtype(part.dtype).kind not in "biuf":
-                raise ValueError(f"a part is {part}")
-        if not 0 < len(parts) <= MOST_PARTS:
-            raise ValueError(f"there are {len(parts)} parts")
-        actions = actions_of(space_from(settings["actions"]), f"{place}: actions")
-    except InvalidInputError:
-        raise
-    except Exception as error:  # what makes no sense raises whatever NumPy and Gymnasium do
-        raise InvalidInputError(f"{place}: settings describe no spaces: {shown(error)}") from None
-    return parts, actions
-
-
-def _zeros(graph: Graph, state: Mapping[str, str], place: str) -> State:
-    """The state at the start of an episode; axes that are free have size 1."""
-    found = {}
-    for name in state:
-        tensor = graph.inputs[name]
-        shape = tuple(1 if size is None else size for size in tensor.shape or ())
-        if tensor.shape is None or math.prod(shape) > MOST_STATE:
-            raise InvalidInputError(
-                f"{place}: its state {shown(name)} takes {tensor}, must have at most {MOST_STATE:,} numbers"
-            )
-        if name not in graph.taken:
-            raise InvalidInputError(
-                f"{place}: its state {shown(name)} goes into no operator, must be used: an exporter that is given one "
-                "tensor for two inputs drops one of them"
-            )
-        found[name] = np.zeros(shape, tensor.dtype)
-    return found
-
-
-def _checked(key: str, values: Any, part: Part, n: int) -> Array:
-    """A part of a batch of observations, of the shape and type that goes in."""
-    place = f"act: observations{f'[{key!r}]' if key else ''}"
-    array = as_array(values, place, None)
-    kinds = "iu" if part.n else "biuf" if np.dtype(part.dtype).kind == "f" else "biu"
-    if part.n and array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.shape[1:] != part.shape or not array.ndim or array.dtype.kind not in kinds or n not in (-1, len(array)):
-        raise InvalidInputError(
-            f"{place} have shape {array.shape} and dtype {array.dtype}, must be "
-            f"{part.dtype} [{'n' if n < 0 else n}{''.join(f', {size}' for size in part.shape)}]"
-        )
-    if part.n and array.size and not (array.min() >= 0 and array.max() < part.n):
-        raise InvalidInputError(f"{place} reach {array.min()} .. {array.max()}, must be in 0..{part.n - 1}")
-    return array
 
 
 def normalised_length(parts: Mapping[str, Part]) -> int:

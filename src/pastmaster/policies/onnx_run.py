@@ -18,9 +18,10 @@ from pastmaster.errors import InvalidInputError, MissingPackageError
 from pastmaster.policies import onnx_trial
 from pastmaster.policies.onnx_graph import Tensor, check_onnx
 from pastmaster.policies.onnx_trial import MOST_MEMORY, limited_runtime, opened
-from pastmaster.tables import one_line, shown
+from pastmaster.tables import one_line
 
 LONGEST = 60.0  # seconds for the first observation, with the start of the process that it is tried in
+SURE = MOST_MEMORY // 256  # bytes of a file; an empty message takes 100 times its size once it is read
 
 
 class Tried(NamedTuple):
@@ -49,56 +50,50 @@ class Session:
 def try_reading(content: bytes, place: str) -> None:
     """Refuse a file that takes too much to read, found out in a process of its own.
 
-    What else is wrong with it is left to ``read_graph``, which says it in words.
+    A small file takes little, and what else is wrong with one is left to ``read_graph``, which says it in words.
     """
     check_runtime(place)
-    found = _first_run({"outputs": [], "inputs": {}}, content, place)
-    if found.get("memory"):
-        raise InvalidInputError(f"{place} takes more than {MOST_MEMORY:,} bytes to read, must take less")
+    if len(content) > SURE:
+        _first_run([], {}, content, place)
 
 
 def tried_out(content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tensor], place: str) -> list[Tried]:
     """What a graph gives for zeros, run in a process of its own that is ended where it takes too much."""
     check_runtime(place)
     zeros = {name: [str(tensor.dtype), tensor.shape] for name, tensor in inputs.items()}
-    found = _first_run({"outputs": list(outputs), "inputs": zeros}, content, place)
-    if found.get("memory"):
-        raise InvalidInputError(
-            f"{place} takes more than {MOST_MEMORY:,} bytes for an observation of zeros, must take less"
-        )
+    found = _first_run(outputs, zeros, content, place)
     if "error" in found:
         raise _cannot_run(found["error"], place)
     return [Tried(Tensor(np.dtype(dtype), tuple(shape)), nan) for dtype, shape, nan in found["outputs"]]
 
 
-def _first_run(asked: dict[str, Any], content: bytes, place: str) -> dict[str, Any]:
-    """What the program answers to what is asked of a file."""
-    question = json.dumps(asked | {"seconds": math.ceil(LONGEST)})
-    return _answer(question.encode() + b"\n" + content, place)
-
-
-def _answer(question: bytes, place: str) -> dict[str, Any]:
-    """What the program ``onnx_trial`` answers."""
+def _first_run(outputs: Sequence[str], zeros: Mapping[str, Any], content: bytes, place: str) -> dict[str, Any]:
+    """What the program ``onnx_trial`` answers; with no outputs it reads the file and runs nothing."""
+    asked = {"outputs": list(outputs), "inputs": zeros, "seconds": math.ceil(LONGEST)}
     paths = os.pathsep.join(path for path in sys.path if path)  # it finds the same onnxruntime as this process
     try:
         ended = subprocess.run(
-            [sys.executable, "-P", onnx_trial.__file__], input=question, capture_output=True, timeout=LONGEST,
-            check=False, env=os.environ | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+            [sys.executable, "-P", onnx_trial.__file__],
+            input=json.dumps(asked).encode() + b"\n" + content,
+            capture_output=True,
+            timeout=LONGEST,
+            check=False,
+            env=os.environ | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        )
     except subprocess.TimeoutExpired:
         raise InvalidInputError(
             f"{place} takes more than {LONGEST:g} s to be read and run once, must take less"
         ) from None
-    except OSError as error:
-        raise InvalidInputError(
-            f"{place} is tried out by {shown(sys.executable)}, must be a Python that starts: {shown(error)}"
-        ) from None
     lines = ended.stdout.splitlines()
     if ended.returncode or not lines:
         why = one_line(ended.stderr.decode(errors="replace")[-200:], 200)
-        code = f"{ended.returncode}{why and f' ({why})'}"
-        raise InvalidInputError(f"{place} ended the process that it was tried out in, with {code}, must run")
+        raise InvalidInputError(
+            f"{place} ended the process that it was tried out in, with {ended.returncode} ({why}), must run"
+        )
     found: dict[str, Any] = json.loads(lines[-1])
+    if found.get("memory"):
+        most = f"{MOST_MEMORY:,} bytes"
+        raise InvalidInputError(f"{place} takes more than {most} to be read and run once, must take less")
     return found
 
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from pastmaster.arrays import Array, sealed
+from pastmaster.arrays import Array, as_array, sealed
 from pastmaster.errors import InvalidInputError
+from pastmaster.policies.head import limit_from_plain, plain_limit
 from pastmaster.policies.onnx_graph import Tensor
 from pastmaster.tables import counted, shown
 from pastmaster.tasks.spaces import described_space
 
 LAYOUTS = ("as_is", "channels_first", "channels_last")
-NUMBER, ONE_HOT = "number", "one_hot"
 WHOLE = ""  # the key of an observation that is no Dict
 Shape = tuple[int, ...]
 
@@ -31,6 +31,41 @@ class Part(NamedTuple):
     shape: Shape
     dtype: str
     n: int
+
+    def __str__(self) -> str:
+        return f"Discrete({self.n})" if self.n else f"{self.dtype} {list(self.shape)}"
+
+    def checked(self, values: Any, place: str) -> Array:
+        """A batch of this part, of the shape and type that goes in."""
+        array = as_array(values, place, None)
+        if self.n:
+            kinds = "iu"
+        elif np.dtype(self.dtype).kind == "f":
+            kinds = "biuf"
+        else:
+            kinds = "biu"
+        if self.n and array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.shape[1:] != self.shape or not array.ndim or array.dtype.kind not in kinds:
+            raise InvalidInputError(
+                f"{place} have shape {array.shape} and dtype {array.dtype}, must be [n, ...] of {self}"
+            )
+        if self.n and array.size and not (array.min() >= 0 and array.max() < self.n):
+            raise InvalidInputError(f"{place} reach {array.min()} .. {array.max()}, must be in 0..{self.n - 1}")
+        return array
+
+    def forms(self) -> list[tuple[str, Shape]]:
+        """How an observation can go in, and the shape that it has then."""
+        if self.n:
+            numbers = [("number", ()), ("number", (1,))]
+            return numbers if self.n == 1 else [*numbers, ("one_hot", (self.n,))]
+        found = [("as_is", self.shape)]
+        if len(self.shape) != 1:
+            found.append(("as_is", (math.prod(self.shape),)))
+        if len(self.shape) == 3:
+            found.append(("channels_first", (self.shape[2], *self.shape[:2])))
+            found.append(("channels_last", (*self.shape[1:], self.shape[0])))
+        return found
 
 
 class Input(NamedTuple):
@@ -43,7 +78,7 @@ class Input(NamedTuple):
 
     def encoded(self, part: Array, n: int) -> Array:
         """A batch [n, ...] as it goes in, row by row: [n, *shape]."""
-        if self.form == ONE_HOT:
+        if self.form == "one_hot":
             part = np.eye(math.prod(self.shape), dtype=self.dtype)[part.reshape(n)]
         elif self.form == "channels_first":
             part = np.moveaxis(part, -1, 1)
@@ -72,47 +107,22 @@ def _part(space: gym.Space[Any], place: str) -> Part:
 
 def matched(name: str, tensor: Tensor, part: Part, layout: str | None, recurrent: bool, place: str) -> Input:
     """How a part goes into an input of a graph; an error where it does not fit, or fits in two ways."""
-    forms: set[tuple[str, Shape]] = set()
-    axes = tensor.shape or ()
-    for lead in (1, 0, 2) if recurrent else (1, 0):  # of a batch; of none; of a batch and time
-        if not forms and len(axes) >= lead and all(size in (None, 1) for size in axes[:lead]):
-            forms = {(form, (1,) * lead + shape) for form, shape in _forms(part, axes[lead:])}
+    fitting: list[tuple[str, Shape]] = []
+    for lead in (1, 0, 2) if recurrent else (1, 0):  # axes of a batch; none; a batch and time
+        if not fitting and tensor.shape is not None:
+            wanted = [(form, (1,) * lead + shape) for form, shape in part.forms()]
+            fitting = [(form, shape) for form, shape in wanted if _fits(tensor.shape, shape)]
     if layout is not None and not part.n:
-        forms = {(form, shape) for form, shape in forms if form == layout}
+        fitting = [(form, shape) for form, shape in fitting if form == layout]
     what = f"{place}: its input {shown(name)} takes {tensor}"
-    if len(forms) > 1:
-        ways = " or ".join(sorted(form for form, _ in forms))
-        raise InvalidInputError(f"{what}, which an observation of {_told(part)} fits as {ways}: layout must be given")
-    if tensor.shape is None or not forms or not _castable(part.dtype, tensor.dtype):
-        raise InvalidInputError(
-            f"{what}, must be [n, ...] for observations of {_told(part)}, with n free or 1"
-            + ("" if layout is None else f", for layout={layout!r}")
-        )
-    form, shape = forms.pop()
+    if len(fitting) > 1:
+        ways = " or ".join(sorted(form for form, _ in fitting))
+        raise InvalidInputError(f"{what}, which an observation of {part} fits as {ways}: layout must be given")
+    if not fitting or not np.can_cast(part.dtype, tensor.dtype, "same_kind"):
+        given = "" if layout is None else f", for layout={layout!r}"
+        raise InvalidInputError(f"{what}, must be [n, ...] for observations of {part}, with n free or 1{given}")
+    form, shape = fitting[0]
     return Input(name, tensor.dtype, shape, form)
-
-
-def _told(part: Part) -> str:
-    return f"Discrete({part.n})" if part.n else f"{part.dtype} {list(part.shape)}"
-
-
-def _castable(have: str, wanted: np.dtype[Any]) -> bool:
-    """Whether numbers may go in: floats as floats, whole numbers as either, if they fit."""
-    return bool(np.can_cast(have, wanted, "same_kind"))
-
-
-def _forms(part: Part, axes: tuple[int | None, ...]) -> list[tuple[str, Shape]]:
-    """The forms in which a part fits the axes of an input, without those of the batch."""
-    if part.n:
-        found: list[tuple[str, Shape]] = [(NUMBER, (1,) * len(axes))] if axes in ((), (1,), (None,)) else []
-        return found + ([(ONE_HOT, (part.n,))] if part.n > 1 and axes in ((part.n,), (None,)) else [])
-    shape = part.shape
-    orders = {"as_is": shape}
-    if len(shape) == 3:
-        orders |= {"channels_first": (shape[2], *shape[:2]), "channels_last": (*shape[1:], shape[0])}
-    fitting = [(form, moved) for form, moved in orders.items() if _fits(axes, moved)]
-    flat = (math.prod(shape),)
-    return fitting or ([("as_is", flat)] if len(shape) != 1 and _fits(axes, flat) else [])
 
 
 def _fits(axes: tuple[int | None, ...], shape: Shape) -> bool:
@@ -136,17 +146,19 @@ class Actions(NamedTuple):
 
     def check_output(self, name: str, tensor: Tensor, size: int, place: str) -> None:
         """Refuse an output of so many numbers to an observation that does not tell an action."""
+        actions = counted(self.size, "whole number")
         whole = tensor.dtype.kind in "iub"
         if self.kind == "Box":
-            fits, wanted = not whole and size == self.size, counted(self.size, "float")
+            fits = not whole and size == self.size
+            wanted = counted(self.size, "float")
         elif self.kind == "MultiBinary":
-            fits, wanted = whole and size == self.size, f"{counted(self.size, 'whole number')} 0 or 1"
+            fits = whole and size == self.size
+            wanted = f"{actions} 0 or 1"
         else:
-            n = sum(self.choices)
-            fits = size == self.size and not self.start if whole else size == n
-            wanted = f"{counted(n, 'float')}, of which the largest decides" + (
-                "" if self.start else f", or {counted(self.size, 'whole number')}, the action{'s' * (self.size != 1)}"
-            )
+            fits = size == self.size and not self.start if whole else size == sum(self.choices)
+            wanted = f"{counted(sum(self.choices), 'float')}, of which the largest decides"
+            if not self.start:
+                wanted = f"{wanted}, or {actions}, the action{'s' * (self.size != 1)}"
         if not fits:
             raise InvalidInputError(
                 f"{place}: its output {shown(name)} gives {counted(size, 'number')} of type {tensor.dtype} "
@@ -155,22 +167,21 @@ class Actions(NamedTuple):
 
     def of_outputs(self, outputs: Array, place: str) -> Array:
         """Actions [n, ...] from outputs [n, size]."""
-        n, whole = len(outputs), outputs.dtype.kind in "iub"
+        actions: Array
+        whole = outputs.dtype.kind in "iub"
         if not whole and np.isnan(outputs).any():
             raise InvalidInputError(f"{place} gave nan for an observation, must give numbers")
         if self.kind == "Box":
-            assert self.low is not None
-            assert self.high is not None
-            actions: Array = np.clip(outputs.astype(self.dtype).reshape(n, *self.shape), self.low, self.high)
+            actions = np.clip(outputs.astype(self.dtype).reshape(len(outputs), *self.shape), self.low, self.high)
             return actions
         if not whole:
-            cuts = np.cumsum(self.choices)[:-1]
-            outputs = np.stack([part.argmax(axis=1) for part in np.split(outputs, cuts, axis=1)], axis=1)
-        most = np.array([2] * self.size if self.kind == "MultiBinary" else self.choices)
-        if n and ((outputs < 0) | (outputs >= most)).any():
+            parts = np.split(outputs, np.cumsum(self.choices)[:-1], axis=1)
+            outputs = np.stack([part.argmax(axis=1) for part in parts], axis=1)
+        most = np.array(self.choices or (2,))
+        if ((outputs < 0) | (outputs >= most)).any():
             raise InvalidInputError(f"{place} gave the action {shown(outputs.max(0).tolist())}, must be of {self}")
-        chosen: Array = outputs.astype(self.dtype).reshape(n, *self.shape) + np.array(self.start, self.dtype)
-        return chosen
+        actions = outputs.astype(self.dtype).reshape(len(outputs), *self.shape) + np.array(self.start, self.dtype)
+        return actions
 
     def __str__(self) -> str:
         if self.kind == "Discrete":
@@ -180,12 +191,18 @@ class Actions(NamedTuple):
     @property
     def settings(self) -> dict[str, Any]:
         """All of it as plain JSON values; a limit that is infinite is None."""
-        limits = (
-            None if limit is None else [float(x) if np.isfinite(x) else None for x in limit.ravel()]
-            for limit in (self.low, self.high)
-        )
-        plain = {"kind": self.kind, "shape": list(self.shape), "dtype": self.dtype, "start": self.start}
-        return plain | {"choices": list(self.choices)} | dict(zip(("low", "high"), limits, strict=True))
+        low, high = (None if limit is None else plain_limit(limit.ravel()) for limit in (self.low, self.high))
+        plain = self._asdict() | {"shape": list(self.shape), "choices": list(self.choices)}
+        return plain | {"low": low, "high": high}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Actions:
+        """The actions that ``settings`` gave these values."""
+        given = dict(settings) | {key: tuple(settings[key]) for key in ("shape", "choices")}
+        for key, endless in (("low", -np.inf), ("high", np.inf)):
+            limit = limit_from_plain(settings[key], endless, given["dtype"])
+            given[key] = None if limit is None else sealed(limit.reshape(given["shape"]))
+        return cls(**given)
 
 
 def actions_of(space: gym.Space[Any], place: str) -> Actions:
@@ -198,28 +215,8 @@ def actions_of(space: gym.Space[Any], place: str) -> Actions:
     if isinstance(space, gym.spaces.MultiBinary):
         return Actions("MultiBinary", tuple(space.shape), str(space.dtype))
     if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return Actions(
-            "Box", tuple(space.shape), str(space.dtype), low=sealed(space.low.copy()), high=sealed(space.high.copy())
-        )
+        limits = sealed(space.low.copy()), sealed(space.high.copy())
+        return Actions("Box", tuple(space.shape), str(space.dtype), low=limits[0], high=limits[1])
     raise InvalidInputError(
         f"{place} is {described_space(space)}, must be Discrete, MultiDiscrete from 0, MultiBinary or a Box of floats"
     )
-
-
-def space_from(settings: Mapping[str, Any]) -> gym.Space[Any]:
-    """The space that ``Actions.settings`` describe; what makes no sense raises whatever Gymnasium or NumPy does."""
-    kind, shape = settings["kind"], tuple(settings["shape"])
-    if math.prod(shape) > 2**20 or not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"the shape of actions is {shown(shape)}")
-    if kind == "Discrete":
-        (n,) = settings["choices"]
-        return gym.spaces.Discrete(n, start=settings["start"])
-    if kind == "MultiDiscrete":
-        return gym.spaces.MultiDiscrete(np.array(settings["choices"]).reshape(shape), dtype=settings["dtype"])
-    if kind == "MultiBinary":
-        return gym.spaces.MultiBinary(shape)
-    low, high = (
-        np.array([endless if x is None else x for x in settings[key]], settings["dtype"]).reshape(shape)
-        for key, endless in (("low", -np.inf), ("high", np.inf))
-    )
-    return gym.spaces.Box(low, high, dtype=settings["dtype"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,13 @@ from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
 from pastmaster.policies.network import NetworkPolicy
-from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation, normalisation_of
+from pastmaster.policies.normalisation import (
+    HOW_TO_GIVE,
+    Normalise,
+    given_normalisation,
+    normalisation_of,
+    normalised_batch,
+)
 from pastmaster.policies.sb3_network import Family, acting_layers, network
 from pastmaster.policies.sb3_zip import space_of
 from pastmaster.policies.torch_module import known_activations
@@ -60,10 +67,7 @@ class PredictPolicy:
         """The model's actions."""
         x = by_part(observations)
         if self.normalise is not None:
-            flat = x.reshape(len(x), -1)
-            scale, clip = np.sqrt(self.normalise["var"] + self.normalise["epsilon"]), self.normalise["clip"]
-            flat = np.clip((flat - self.normalise["mean"]) / scale, -clip, clip)
-            x = flat.reshape(x.shape).astype(np.float32)
+            x = normalised_batch(x, self.normalise).astype(np.float32)
         actions: Array = self.model.predict(x, deterministic=True)[0]
         return actions
 
@@ -118,55 +122,55 @@ def live_policy(
 
 def _statistics(model: Any, normalise: Normalise, caller: str, *, trust: bool = False) -> dict[str, Any] | None:
     """The normalisation between observations and the model; an error where it is not known."""
-    shape = model.observation_space.shape
-    if normalise is not None or not shape or model.observation_space.dtype.kind not in "iuf":
-        return given_normalisation(normalise, int(np.prod(shape or (1,))), caller, trust=trust)
-    wrapper = model.get_vec_normalize_env()
-    if wrapper is not None and wrapper.norm_obs:
-        return given_normalisation(normalisation_of(wrapper), int(np.prod(shape)), caller)
-    off_policy = hasattr(model, "replay_buffer_class")
-    unknown = off_policy or model._last_original_obs is not None or model.num_timesteps < 1
-    if model.get_env() is None and unknown:
-        raise InvalidInputError(
-            f"{caller}: the {type(model).__name__} has no environment, so it does not tell whether observations are "
-            f"normalised (VecNormalize), normalise must be given to load_sb3 or from_sb3: {HOW_TO_GIVE}"
-        )
-    return None
+    space = model.observation_space
+    if normalise is None and space.shape and space.dtype.kind in "iuf":
+        wrapper = model.get_vec_normalize_env()
+        off_policy = hasattr(model, "replay_buffer_class")
+        if wrapper is not None and wrapper.norm_obs:
+            normalise = normalisation_of(wrapper)
+        elif model.get_env() is None and (
+            off_policy or model._last_original_obs is not None or model.num_timesteps < 1
+        ):
+            raise InvalidInputError(
+                f"{caller}: the {type(model).__name__} has no environment, so it does not tell whether observations "
+                f"are normalised (VecNormalize), normalise must be given to load_sb3 or from_sb3: {HOW_TO_GIVE}"
+            )
+    return given_normalisation(normalise, int(np.prod(space.shape or (1,))), caller, trust=trust)
 
 
 def network_of(model: Any, statistics: dict[str, Any] | None, caller: str) -> NetworkPolicy:
     """The network by which a live model acts; an error where it is not a plain one."""
+    from stable_baselines3.common.torch_layers import FlattenExtractor
+
     place = f"{caller}: the {type(model).__name__}"
     state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.policy.state_dict().items()}
     family, layers = acting_layers(state, place)
-    observations = space_of(model.observation_space, f"{place}: observation_space")
-    actions = space_of(model.action_space, f"{place}: action_space")
-    _check_flat(model, place)
-    squashed = bool(getattr(model.policy, "squash_output", False))
-    activation = _activation(model, family, place) if len(layers) > 1 else family.activation
-    plain = network(family, layers, observations, actions, squashed, place, activation=activation)
-    _compare(model, plain, place)
-    if statistics is None:
-        return plain
-    return network(family, layers, observations, actions, squashed, place, activation=activation, normalise=statistics)
-
-
-def _check_flat(model: Any, place: str) -> None:
-    """Refuse a policy that does more to observations than flatten them or encode them one-hot."""
-    from stable_baselines3.common.torch_layers import FlattenExtractor
-
-    kinds = {type(part) for name, part in model.policy.named_modules() if name.endswith("features_extractor")}
-    if kinds != {FlattenExtractor}:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    extractors = {type(part) for name, part in model.policy.named_modules() if name.endswith("features_extractor")}
+    if extractors != {FlattenExtractor}:
+        names = ", ".join(sorted(kind.__name__ for kind in extractors))
         raise InvalidInputError(f"{place}: observations pass {names or 'nothing known'}, must pass FlattenExtractor")
+    made = partial(
+        network,
+        family,
+        layers,
+        space_of(model.observation_space, f"{place}: observation_space"),
+        space_of(model.action_space, f"{place}: action_space"),
+        bool(getattr(model.policy, "squash_output", False)),
+        place,
+        activation=_activation(model, family, place) if len(layers) > 1 else family.activation,
+    )
+    plain = made()
+    if not _acts_as(model, plain):
+        raise InvalidInputError(f"{place}: acts otherwise than its layers, must be a plain network")
+    return plain if statistics is None else made(normalise=statistics)
 
 
 def _activation(model: Any, family: Family, place: str) -> str:
     """The activation between the linear layers, one and the same, with torch's default constants."""
     modules = list(model.policy.get_submodule(family.hidden))
-    found = {repr(module) for module in modules[1::2]}
     if family.name == "TD3 or DDPG":
-        found = {repr(module) for module in modules[1:-1:2]}  # the last is the head's tanh
+        modules.pop()  # the head's tanh
+    found = {repr(module) for module in modules[1::2]}
     known = known_activations()
     if len(found) != 1 or not found <= set(known):
         raise InvalidInputError(
@@ -175,20 +179,18 @@ def _activation(model: Any, family: Family, place: str) -> str:
     return known[found.pop()]
 
 
-def _compare(model: Any, made: NetworkPolicy, place: str) -> None:
-    """Refuse a network that does not act as the model does on observations drawn here."""
-    drawn = _drawn(model.observation_space)
-    expected, got = model.predict(drawn, deterministic=True)[0], made.act(drawn)
-    if np.issubdtype(got.dtype, np.integer):
-        close = _gaps(made, drawn) < 1e-4
-        agree = (expected == got).reshape(TRIED, -1).all(axis=1) | close
-    else:
-        agree = np.isclose(expected, got, rtol=1e-4, atol=1e-4).reshape(TRIED, -1).all(axis=1)
-    if not agree.all():
-        i = int(np.argmin(agree))
-        raise InvalidInputError(
-            f"{place}: acts {expected[i].tolist()} where its network acts {got[i].tolist()}, must be a plain network"
-        )
+def _acts_as(model: Any, made: NetworkPolicy) -> bool:
+    """Whether a network acts as the model does on observations drawn here, but for what rounding decides."""
+    drawn, shape = _drawn(model.observation_space), made.stack.shape
+    expected = model.predict(drawn, deterministic=True)[0]
+    if shape.head in ("clip", "tanh"):
+        return bool(np.allclose(expected, made.act(drawn), rtol=1e-4, atol=1e-4))
+    outputs = made.outputs(drawn)
+    parts = np.split(outputs, np.cumsum(shape.nvec)[:-1], axis=1) if shape.nvec else [outputs]
+    choices = expected.reshape(TRIED, -1).T
+    chosen = [part[np.arange(TRIED), choice] for part, choice in zip(parts, choices, strict=True)]
+    best = [part.max(axis=1) for part in parts]
+    return bool((np.subtract(best, chosen) < 1e-4).all())
 
 
 def _drawn(space: Any) -> Array:
@@ -200,12 +202,3 @@ def _drawn(space: Any) -> Array:
     low, high = np.where(near, space.low, -1.0), np.where(near, space.high, 1.0)
     drawn: Array = (low + (high - low) * rng.random((TRIED, *space.shape))).astype(space.dtype)
     return drawn
-
-
-def _gaps(made: NetworkPolicy, observations: Array) -> Array:
-    """How much the best action's output exceeds the second's, at the closest choice of each row."""
-    outputs, nvec = made.outputs(observations), made.stack.shape.nvec
-    parts = np.split(outputs, np.cumsum(nvec)[:-1], axis=1) if nvec else [outputs]
-    gaps = [np.diff(np.sort(part, axis=1)[:, -2:], axis=1).min(axis=1, initial=np.inf) for part in parts]
-    closest: Array = np.min(gaps, axis=0)
-    return closest

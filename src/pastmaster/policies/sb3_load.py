@@ -33,9 +33,19 @@ from pastmaster.policies.sb3_zip import SAVED, Space, read_model, space_in, spac
 
 OWN_POLICIES = r"stable_baselines3\.(common|dqn|sac|td3|ppo|a2c|ddpg)\.policies"
 HARMLESS = {
-    "net_arch", "activation_fn", "optimizer_class", "optimizer_kwargs", "n_critics", "log_std_init", "ortho_init",
-    "full_std", "use_expln", "clip_mean", "share_features_extractor", "normalize_images",
-}  # fmt: skip
+    "net_arch",
+    "activation_fn",
+    "optimizer_class",
+    "optimizer_kwargs",
+    "n_critics",
+    "log_std_init",
+    "ortho_init",
+    "full_std",
+    "use_expln",
+    "clip_mean",
+    "share_features_extractor",
+    "normalize_images",
+}
 """Settings of a policy that change no action of a network without images and without gSDE, or are read."""
 PLAIN: dict[str, tuple[Any, ...]] = {
     "use_sde": (False,),
@@ -115,48 +125,44 @@ def _read(
     action_space: gym.Space[Any] | None,
 ) -> NetworkPolicy:
     """The network of a file, read as data."""
-    caller, place = "load_sb3", f"load_sb3: {path.name}"
-    data, state = read_model(path, caller)
+    place = f"load_sb3: {path.name}"
+    data, state = read_model(path, place)
     family, layers = acting_layers(state, place)
-    _check_plain(data, place)
-    observations = _agreed(data, "observation_space", observation_space, place)
-    actions = _agreed(data, "action_space", action_space, place)
-    statistics = given_normalisation(normalise, layers[0][0].shape[1], caller)
-    if normalise is None:
-        _check_unnormalised(data, family, observations, place)
-    chosen_activation = _activation(data, family, activation, place)
+    kwargs = _plain_kwargs(data, place)
+    observations = _space(data, "observation_space", observation_space, place)
+    actions = _space(data, "action_space", action_space, place)
+    statistics = given_normalisation(normalise, layers[0][0].shape[1], "load_sb3")
+    if normalise is None and observations.kind != "Discrete":
+        _check_unnormalised(data, family, place)
+    chosen_activation = _activation(kwargs, family, activation, place)
     return network(
         family, layers, observations, actions, False, place, activation=chosen_activation, normalise=statistics
     )
 
 
-def _kwargs(data: dict[str, Any], place: str) -> dict[str, Any]:
-    """The readable part of policy_kwargs."""
-    kwargs = data.get("policy_kwargs")
-    if not isinstance(kwargs, dict) or kwargs.get(":type:", "<class 'dict'>") != "<class 'dict'>":
-        raise InvalidInputError(f"{place}: its policy_kwargs cannot be read, must be a dict: pass trust=True")
-    return {key: value for key, value in kwargs.items() if key not in (":type:", ":serialized:")}
-
-
-def _check_plain(data: dict[str, Any], place: str) -> None:
-    """An error where weights and readable settings do not determine the policy."""
+def _plain_kwargs(data: dict[str, Any], place: str) -> dict[str, Any]:
+    """The readable part of policy_kwargs; an error where weights and readable settings do not determine the policy."""
     made_by = data.get("policy_class")
     module = made_by.get("__module__") if isinstance(made_by, dict) else None
-    if not isinstance(module, str) or not re.fullmatch(OWN_POLICIES, module):
+    if not re.fullmatch(OWN_POLICIES, str(module)):
         raise InvalidInputError(
             f"{place}: its policy class is of module {module!r}, must be Stable-Baselines3's own: {TRUST}"
         )
     if data.get("use_sde") is not False:
         raise InvalidInputError(f"{place}: use_sde is {data.get('use_sde')!r}, must be False: {TRUST}")
-    for key, value in _kwargs(data, place).items():
+    kwargs = data.get("policy_kwargs")
+    if not isinstance(kwargs, dict) or kwargs.pop(":type:", "<class 'dict'>") != "<class 'dict'>":
+        raise InvalidInputError(f"{place}: its policy_kwargs cannot be read, must be a dict: {TRUST}")
+    kwargs.pop(":serialized:", None)
+    for key, value in kwargs.items():
         flat = key == "features_extractor_class" and str(value).endswith("torch_layers.FlattenExtractor'>")
         if not (key in HARMLESS or value in PLAIN.get(key, ()) or flat):
             raise InvalidInputError(f"{place}: policy_kwargs has {key}={str(value)[:80]}, must not have it: {TRUST}")
+    return kwargs
 
 
-def _activation(data: dict[str, Any], family: Family, given: str | None, place: str) -> str:
+def _activation(kwargs: dict[str, Any], family: Family, given: str | None, place: str) -> str:
     """The activation that the file names or the caller gives."""
-    kwargs = _kwargs(data, place)
     named = str(kwargs.get("activation_fn"))
     known = family.activation
     if "activation_fn" in kwargs:
@@ -172,39 +178,22 @@ def _activation(data: dict[str, Any], family: Family, given: str | None, place: 
     return known or str(given)
 
 
-def _agreed(data: dict[str, Any], key: str, given: gym.Space[Any] | None, place: str) -> Space:
-    """The space that the file describes; where it does so in part only, the one given, of the same kind and sizes."""
-    if given is None:
-        return space_in(data, key, place)
-    space = space_of(given, f"{place}: {key}")
-    try:
-        read = space_in(data, key, place)
-    except InvalidInputError:
-        return space
-    if (read.kind, read.shape, read.n, read.nvec) != (space.kind, space.shape, space.n, space.nvec):
-        raise InvalidInputError(f"{place}: {key} is {given}, must be of the sizes that the file says: {read}")
-    return space if read.kind == "Box" and read.low is None else read
+def _space(data: dict[str, Any], key: str, given: gym.Space[Any] | None, place: str) -> Space:
+    """The space that is given, else the one that the file describes."""
+    return space_in(data, key, place) if given is None else space_of(given, f"{place}: {key}")
 
 
-def _check_unnormalised(data: dict[str, Any], family: Family, observations: Space, place: str) -> None:
+def _check_unnormalised(data: dict[str, Any], family: Family, place: str) -> None:
     """An error where the file does not prove that observations reach the policy as they are."""
-    if observations.kind == "Discrete":
-        return
     if family.name != "PPO or A2C":
-        raise InvalidInputError(
-            f"{place}: files of {family.name} do not tell whether observations were normalised (VecNormalize), "
-            f"normalise must be given: {HOW_TO_GIVE}"
-        )
-    if data.get("_last_original_obs", "") is not None:
-        raise InvalidInputError(
-            f"{place}: trained under VecNormalize, normalise must be given: {HOW_TO_GIVE} "
-            "(False if it normalised rewards only)"
-        )
-    if not isinstance(data.get("num_timesteps"), int) or data["num_timesteps"] < 1:
-        raise InvalidInputError(
-            f"{place}: saved before any training, so it does not tell whether observations are normalised, "
-            f"normalise must be given: {HOW_TO_GIVE}"
-        )
+        why = f"files of {family.name} do not tell whether observations were normalised (VecNormalize)"
+    elif data.get("_last_original_obs", "") is not None:
+        why = "trained under VecNormalize"
+    elif data.get("num_timesteps", 0) < 1:
+        why = "saved before any training, so it does not tell whether observations are normalised"
+    else:
+        return
+    raise InvalidInputError(f"{place}: {why}, normalise must be given: {HOW_TO_GIVE}")
 
 
 def _trusted(
@@ -219,25 +208,28 @@ def _trusted(
         import stable_baselines3
     except ImportError:
         raise missing(caller) from None
-    name = _algorithm(path, caller) if algorithm is None else algorithm
+    name = _algorithm(path) if algorithm is None else algorithm
     kind = getattr(stable_baselines3, chosen(caller, "algorithm", name, (*ALGORITHMS, "DDPG")))
     return live_policy(kind.load(path, device="cpu"), normalise, caller, trust=True)
 
 
 ALGORITHMS = {
-    "PPO": "clip_range", "A2C": "gae_lambda", "DQN": "exploration_fraction", "SAC": "ent_coef", "TD3": "policy_delay",
-}  # fmt: skip
+    "PPO": "clip_range",
+    "A2C": "gae_lambda",
+    "DQN": "exploration_fraction",
+    "SAC": "ent_coef",
+    "TD3": "policy_delay",
+}
 """What only the files of an algorithm, or of one above it, hold; DDPG is a TD3 of one critic."""
 
 
-def _algorithm(path: Path, caller: str) -> str:
+def _algorithm(path: Path) -> str:
     """The algorithm by which a file was saved, as its ``data`` shows."""
-    data = read_model(path, caller).data
+    place = f"load_sb3: {path.name}"
+    data = read_model(path, place).data
     name = next((name for name, key in ALGORITHMS.items() if key in data), None)
     if name is None:
-        raise InvalidInputError(
-            f"{caller}: {path.name} does not tell its algorithm, must be given: algorithm='PPO', say"
-        )
+        raise InvalidInputError(f"{place} does not tell its algorithm, must be given: algorithm='PPO', say")
     kwargs = data.get("policy_kwargs")
     one_critic = isinstance(kwargs, dict) and kwargs.get("n_critics") == 1
     return "DDPG" if name == "TD3" and one_critic else name

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -18,8 +18,9 @@ import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import checked_file, from_json
+from pastmaster.files import from_json
 from pastmaster.npy import read_zip
+from pastmaster.tables import one_line
 
 SAVED = "a .zip file that a model of Stable-Baselines3 saved"
 LIMITS = {"data": 2**26, "policy.pth": 2**30}  # bytes of the JSON and of the weights
@@ -32,11 +33,9 @@ class SavedModel(NamedTuple):
     state: dict[str, Array]
 
 
-def read_model(path: str | os.PathLike[str], caller: str) -> SavedModel:
-    """The parts of a Stable-Baselines3 .zip that are data; anything else is an error that names the file."""
-    found = checked_file(f"{caller}: path", path, SAVED)
-    place = f"{caller}: {found.name}"
-    members = read_zip(found, place, LIMITS, kind=SAVED)
+def read_model(path: Path, place: str) -> SavedModel:
+    """The parts of a Stable-Baselines3 .zip that are data; errors begin with ``place``."""
+    members = read_zip(path, place, LIMITS, kind=SAVED)
     for name in LIMITS:
         if name not in members:
             raise InvalidInputError(f"{place} is a zip file without {name!r}, which every model has, must be {SAVED}")
@@ -52,36 +51,27 @@ def _tensors(raw: bytes, place: str) -> dict[str, Array]:
         import torch
     except ImportError:
         raise InvalidInputError(f"{place}: reading weights needs torch: pip install torch") from None
+    what = f"{place}: policy.pth is not an archive of tensors alone"
     if not raw.startswith(b"PK\x03\x04"):  # torch looks at the beginning, zipfile at the end
-        raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone")
+        raise InvalidInputError(what)
     read_zip(raw, f"{place}: policy.pth", {}, stored=True, kind="an archive of tensors alone")  # as torch writes it
     try:
         state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises anything on a file that is not its own
-        first = str(error).splitlines()[0] if str(error) else repr(error)
-        raise InvalidInputError(f"{place}: policy.pth is not an archive of tensors alone: {first[:200]}") from None
-    if not isinstance(state, dict):
-        raise InvalidInputError(f"{place}: policy.pth holds a {type(state).__name__}, must hold tensors by name")
-    arrays, room = {}, len(raw)
-    for name, tensor in state.items():
-        arrays[str(name)] = _array(tensor, room, f"{place}: policy.pth[{str(name)[:80]!r}]")
-        room -= 2 * arrays[str(name)].size
+        raise InvalidInputError(f"{what}: {one_line(str(error), 200)}") from None
+    room = len(raw)  # a tensor may be a small one seen many times, by a stride of 0
+    arrays = {}
+    for name, tensor in state.items() if isinstance(state, dict) else [("", state)]:
+        dense = isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and tensor.device.type == "cpu"
+        if not dense or not tensor.is_floating_point() or 2 * tensor.numel() > room:
+            kind = getattr(tensor, "dtype", type(tensor).__name__)
+            raise InvalidInputError(
+                f"{place}: policy.pth[{str(name)[:80]!r}] is {kind}, must be a dense tensor of floats that the file "
+                "has room for"
+            )
+        room -= 2 * tensor.numel()
+        arrays[str(name)] = np.array(tensor.detach().to(torch.float32).numpy())
     return arrays
-
-
-def _array(tensor: Any, most: int, place: str) -> Array:
-    """A dense tensor as a float32 array; more than the file has bytes left for (a stride of 0) is refused."""
-    import torch
-
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
-        raise InvalidInputError(f"{place} is a {type(tensor).__name__}, must be a dense tensor")
-    if not tensor.is_floating_point() or tensor.numel() * 2 > most:
-        raise InvalidInputError(
-            f"{place} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}, "
-            "must be floats that the file has room for"
-        )
-    array: Array = np.array(tensor.detach().to(torch.float32).numpy())
-    return array
 
 
 class Space(NamedTuple):

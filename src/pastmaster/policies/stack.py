@@ -17,6 +17,7 @@ from pastmaster.arrays import Array, as_array
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies._kernels import affine
 from pastmaster.policies.activations import ACTIVATIONS
+from pastmaster.policies.normalisation import normalised
 
 
 class Shape(NamedTuple):
@@ -102,8 +103,7 @@ class NetworkStack:
                 f"must be [n, ...] with {self.shape.sizes[0]} numbers each"
             )
         if self.normal is not None:
-            mean, deviation, clip = self.normal
-            x = np.clip((x - mean) / deviation, -clip, clip)
+            x = normalised(x, *self.normal)
         return _layer(np.ascontiguousarray(x, np.float32), weights, biases)
 
 
