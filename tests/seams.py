@@ -12,6 +12,9 @@ its plain reference, or the one test of one module, may import that module.
 
 # --- tables and clusters ---
 
+from pastmaster.report.payload import payload as payload
+from pastmaster.report.render import nice_ticks as nice_ticks
+from pastmaster.report.repository import run_curves as run_curves, run_shares as run_shares
 
 # --- estimation and reuse ---
 
