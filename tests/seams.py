@@ -24,6 +24,9 @@ def first_run_here(outputs: Sequence[str], zeros: Mapping[str, Any], content: by
 
 # --- tables and clusters ---
 
+from pastmaster.report.payload import payload as payload
+from pastmaster.report.render import nice_ticks as nice_ticks
+from pastmaster.report.repository import run_curves as run_curves, run_shares as run_shares
 
 # --- estimation and reuse ---
 

@@ -34,7 +34,6 @@ def masked(values, first=True):
 
 
 TASK = pm.TabularMDP([[0, 1], [1, 1]], [[0.0, 1.0], [2.0, 0.0]], gamma=0.5, horizon=3)
-CLUSTERING = pm.Clustering.from_labels(DISTANCE, [0, 0, 1])
 NETWORK = policies.NetworkPolicy([(np.eye(2), np.zeros(2))])
 SEARCH = {"episodes": 10, "span": 1.0, "rng": 0}
 TAKING_ARRAYS = {
@@ -55,9 +54,6 @@ TAKING_ARRAYS = {
     "clustering_cost: labels": lambda a: pm.clustering_cost(DISTANCE, a([0, 0, 1]), episodes=10, span=1.0),
     "Clustering.from_labels: labels": lambda a: pm.Clustering.from_labels(DISTANCE, a([0, 0, 1])),
     "search_clusterings: distance": lambda a: pm.search_clusterings(a(DISTANCE), restarts=1, iterations=9, **SEARCH),
-    "sensitivity: distance": lambda a: pm.sensitivity(
-        a(DISTANCE), episodes=[10], spans=[1.0], rng=0, restarts=1, iterations=9
-    ),
     "greedy_clustering: distance": lambda a: pm.greedy_clustering(a(DISTANCE), **SEARCH),
     "greedy_clustering: thresholds": lambda a: pm.greedy_clustering(DISTANCE, thresholds=a([1.0, 2.0]), **SEARCH),
     "exhaustive_clustering: distance": lambda a: pm.exhaustive_clustering(a(DISTANCE), episodes=10, span=1.0),
@@ -65,7 +61,6 @@ TAKING_ARRAYS = {
     "cost_lower_bound: labels": lambda a: pm.cost_lower_bound(
         DISTANCE, episodes=10, span=1.0, labels=a([0, 0, 1]), time_limit=0.1
     ),
-    "assign: distance_rows": lambda a: pm.assign(CLUSTERING, a([[1.0, 2.0, 3.0]])),
     "regret_bound: c": lambda a: pm.regret_bound(a([1, 2]), 10, 1.0),
     "Chain: ladder": lambda a: pm.Chain(ladder=a([1.0, 2.0])),
     "mhav.minimize: ladder": lambda a: pm.mhav.minimize(

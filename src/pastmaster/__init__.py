@@ -13,14 +13,11 @@ from pastmaster import environments as environments
 if TYPE_CHECKING:
     from pastmaster import domains as domains, testing as testing
     from pastmaster.clustering import (
-        Assignment as Assignment,
         Chain as Chain,
         Clustering as Clustering,
         KeepCurve as KeepCurve,
         LowerBound as LowerBound,
         Scores as Scores,
-        Sensitivity as Sensitivity,
-        assign as assign,
         clustering_cost as clustering_cost,
         cost_lower_bound as cost_lower_bound,
         exhaustive_clustering as exhaustive_clustering,
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
         read_aslib as read_aslib,
         regret_bound as regret_bound,
         search_clusterings as search_clusterings,
-        sensitivity as sensitivity,
     )
     from pastmaster.continual import (
         ContinualRun as ContinualRun,
@@ -92,9 +88,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
-    "clustering": "Assignment Chain Clustering KeepCurve LowerBound Scores Sensitivity assign clustering_cost "
+    "clustering": "Chain Clustering KeepCurve LowerBound Scores clustering_cost "
     "cost_lower_bound exhaustive_clustering greedy_clustering keep_curve mhav read_aslib regret_bound "
-    "search_clusterings sensitivity",
+    "search_clusterings",
     "continual": "ContinualRun ContinualTransfer plot_streams",
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
     "estimation": "CrossValueEstimate estimate_cross_values",

@@ -19,11 +19,23 @@ CALLER = "keep"
 
 
 def keep(
-    scores: Any, *, k: int | None = None, max_loss: float | None = None,
-    price: float | Literal["measured"] | None = None, episodes: float | None = None, span: float | None = None,
-    tasks: Any = None, policies: Any = None, weights: Any = None, must_keep: Any = None, never_keep: Any = None,
-    lower_is_better: bool = False, certify: bool = True, time_limit: float = 30.0, rng: Rng = None,
-) -> Clustering:  # fmt: skip
+    scores: Any,
+    *,
+    k: int | None = None,
+    max_loss: float | None = None,
+    price: float | Literal["measured"] | None = None,
+    episodes: float | None = None,
+    span: float | None = None,
+    tasks: Any = None,
+    policies: Any = None,
+    weights: Any = None,
+    must_keep: Any = None,
+    never_keep: Any = None,
+    lower_is_better: bool = False,
+    certify: bool = True,
+    time_limit: float = 30.0,
+    rng: Rng = None,
+) -> Clustering:
     """Which few policies to keep, and what each task loses by it.
 
     A task's loss is the best score known for it less that of the best kept policy.
@@ -81,33 +93,49 @@ def keep(
     >>> keep(scores, price=2.0).policies
     [0, 2]
     """
+    table_settings = {
+        "tasks": tasks,
+        "policies": policies,
+        "weights": weights,
+        "must_keep": must_keep,
+        "never_keep": never_keep,
+        "lower_is_better": lower_is_better,
+    }
     if isinstance(price, str):
         if price != "measured" or span is not None or k is not None or max_loss is not None:
             got = repr(price) if price != "measured" else "'measured' beside another question"
             raise InvalidInputError(f"{CALLER}: price is {got}, must be a number, or 'measured' with episodes alone")
         generator, seed = seeded(CALLER, rng)
         rng = generator if seed is None else seed  # the one that the result tells
-        told = (tasks, policies, weights, must_keep, never_keep, lower_is_better)
-        begun, time_limit = time.perf_counter(), within(CALLER, "time_limit", time_limit, 0.0, math.inf)
-        price, episodes = _measured(scores, told, episodes, begun + 0.5 * time_limit, rng), None
+        time_limit = within(CALLER, "time_limit", time_limit, 0.0, math.inf)
+        begun = time.perf_counter()
+        price = _measured_price(scores, episodes, begun + 0.5 * time_limit, rng, table_settings)
+        episodes = None
         time_limit = max(0.0, begun + time_limit - time.perf_counter())
     return keeping.keep(
-        scores, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span, tasks=tasks, policies=policies,
-        weights=weights, must_keep=must_keep, never_keep=never_keep, lower_is_better=lower_is_better, certify=certify,
-        time_limit=time_limit, rng=rng,
-    )  # fmt: skip
+        scores,
+        k=k,
+        max_loss=max_loss,
+        price=price,
+        episodes=episodes,
+        span=span,
+        certify=certify,
+        time_limit=time_limit,
+        rng=rng,
+        **table_settings,
+    )
 
 
-def _measured(scores: Any, told: tuple[Any, ...], episodes: Any, deadline: float, rng: Rng) -> float:
+def _measured_price(scores: Any, episodes: Any, deadline: float, rng: Rng, table_settings: dict[str, Any]) -> float:
     """The price at which tasks left out earn most."""
     from pastmaster.reuse.price import measured_price  # selectors take longer to load than a table to be read
 
     count = whole(CALLER, "episodes", episodes, at_least=1)
-    if flag(CALLER, "lower_is_better", told[-1]):
+    if flag(CALLER, "lower_is_better", table_settings["lower_is_better"]):
         raise InvalidInputError(f"{CALLER}: lower_is_better is True, must be False where price is 'measured'")
-    losses, table = told_losses(CALLER, scores, *told)
+    losses, table = told_losses(CALLER, scores, **table_settings)
     if np.isnan(table.values).any():
-        i, j = (int(x) for x in np.argwhere(np.isnan(table.values))[0])
+        i, j = np.argwhere(np.isnan(table.values))[0].tolist()
         raise InvalidInputError(
             f"{CALLER}: the score of {task_of(table, i)} under {policy_of(table, j)} is missing, must be known where "
             "price is 'measured'"

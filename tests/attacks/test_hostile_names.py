@@ -138,7 +138,7 @@ def test_commands_print_names_as_escapes(db: Path, tmp_path: Path) -> None:
     for number in range(1, len(HOSTILE) + 1):
         assert len(command("repo", "show", db, number).splitlines()) < 20
     command("repo", "show", db, "--picture", tmp_path / "shown.png")
-    command("repo", "keep", db, "--n-clusters", 4, "--picture", tmp_path / "kept.svg")
+    command("repo", "keep", db, "-k", 4, "--picture", tmp_path / "kept.svg")
     command("repo", "check", db)
     folder = tmp_path / "\x1b[1mexported"
     command("repo", "export", db, folder)
@@ -213,7 +213,7 @@ def test_a_terminal_gets_no_commands_from_names(db: Path) -> None:
     shown = on_a_terminal("repo", "list", db)
     assert is_quiet(shown.replace("\r\n", "\n"))
     words = ("transfer", db, "--domain", "surveillance", "--count", 1)
-    for shown in (on_a_terminal(*words), on_a_terminal("repo", "keep", db, "--n-clusters", 2)):
+    for shown in (on_a_terminal(*words), on_a_terminal("repo", "keep", db, "-k", 2)):
         own = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)  # a bar moves the cursor and has colours
         assert "\x1b" not in own
         assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\x07\x9b]", shown)

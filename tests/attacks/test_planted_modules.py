@@ -88,7 +88,7 @@ def test_an_id_with_a_module_is_refused_and_says_what_to_do(place: str, plant: P
 def test_the_command_imports_only_what_import_names(line: str, plant: Plant, tmp_path: Path) -> None:
     db = tmp_path / "lakes.db"
     assert command("repo", "add", db, "--gym", LAKE)[0] == 0
-    assert command("repo", "keep", db, "--n-clusters", 1)[0] == 0
+    assert command("repo", "keep", db, "-k", 1)[0] == 0
     words = line.format(db=db).split()
     code, output = command(*words, "--gym", plant.id)
     assert code == 1

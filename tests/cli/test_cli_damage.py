@@ -1,4 +1,4 @@
-"""``repo check``: damage record by record."""
+"""``repo check``: damage place by place."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from click.testing import CliRunner, Result
 
 from pastmaster import Repository
 from pastmaster.cli import main
-from pastmaster.cli.damage import damage_lines
 from pastmaster.domains import coloured_grid
-from pastmaster.repository.check import Damage
 
 TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 
@@ -36,31 +34,37 @@ def spoil(db: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-def test_damage_is_told_and_the_exit_code_is_1(db):
+def test_each_damaged_place_is_a_line_and_the_exit_code_is_1(db):
     spoil(
         db,
+        "DELETE FROM tasks WHERE id=4",
+        "UPDATE tasks SET name='forged' WHERE id=3",
         "UPDATE arrays SET data=x'00' WHERE owner='policies' AND owner_id=2 AND name='policy'",
-        "UPDATE sequences SET last=1 WHERE name='tasks'",
     )
+    found = check(db)
+    assert found.exit_code == 1
+    places = [line.partition(":")[0] for line in found.stdout.splitlines()[:-1]]
+    assert {"tasks 3", "policies 2"} <= set(places)
+    assert len(set(places)) == len(places)
+    assert found.stdout.splitlines()[-1] == f"{len(places)} places damaged"
+
+
+def test_a_counter_that_is_behind_is_damage_too(db):
+    spoil(db, "UPDATE sequences SET last=1 WHERE name='tasks'")
+    assert check(db).stdout.splitlines()[-1] == "1 place damaged"
+
+
+def test_a_file_whose_structure_is_broken_is_named_and_left_as_it_is(db):
+    """What is below the records is SQLite's: a backup is the remedy."""
+    with closing(sqlite3.connect(db)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'ix_tasks_own_policy'"
+        page = connection.execute(query).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(db.read_bytes())
+    content[page * size - 12 : page * size] = bytes(12)  # the keys of an index
+    db.write_bytes(content)
     done = check(db)
     assert done.exit_code == 1
-    assert "policies 2: " in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 record and 1 counter are damaged"
-
-
-def test_records_come_first_each_once_and_the_structure_of_the_file_last_in_three_lines():
-    damage = [
-        *(Damage("tasks.db", f"Tree 9 page {i}") for i in range(7)), Damage("sequences tasks", "is 1"),
-        Damage("tasks 5", "one"), Damage("policies 2", "is missing"), Damage("tasks 5", "two"),
-    ]  # fmt: skip
-    assert damage_lines(damage) == [
-        "tasks 5: 2 problems, the first: one",
-        "policies 2: is missing",
-        "sequences tasks: is 1",
-        "tasks.db: Tree 9 page 0",
-        "tasks.db: Tree 9 page 1",
-        "tasks.db: Tree 9 page 2",
-        "and 4 more about the structure of the file",
-        "2 records, 1 counter and the structure of the file are damaged",
-    ]
-    assert damage_lines(damage[-1:])[-1] == "1 record is damaged"
+    assert done.stdout.startswith(f"{db}: ")
+    assert done.stdout.endswith("1 place damaged\n")
+    assert db.read_bytes() == content

@@ -82,11 +82,10 @@ def test_adding_for_a_reader_who_left_says_how_many_tasks_were_added(tmp_path):
     assert (done.returncode, done.stderr) == (141, "1 of 6 tasks were added\n")
 
 
-@pytest.mark.parametrize("line", ["repo list {db}", "repo show {db} --json", "--help"])
-def test_output_that_nobody_reads_ends_a_command_quietly(db, line):
+def test_output_that_nobody_reads_ends_a_command_quietly(db):
     ours, theirs = os.pipe()
     os.close(ours)
-    command = [sys.executable, "-m", "pastmaster", *line.format(db=db).split()]
+    command = [sys.executable, "-m", "pastmaster", "repo", "show", str(db), "--json"]
     done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (141, "")

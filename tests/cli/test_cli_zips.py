@@ -90,10 +90,10 @@ def test_a_drawer_of_zips_from_an_empty_folder_to_a_new_task(arms):
             ("td3.zip", "drawer/td3.zip"),
         ]
         assert np.array_equal(repository.policy(2).weights, load_sb3("drawer/td3.zip", normalise=False).weights)
-    kept = told("repo", "keep", "arms.db", "--n-clusters", 1, "--restarts", 2)
+    kept = told("repo", "keep", "arms.db", "-k", 1, "--restarts", 2)
     (policy,) = kept["kept"]
     assert policy["source"] == f"drawer/{policy['name']}"
-    table = fine("repo", "keep", "arms.db", "--n-clusters", 1, "--restarts", 2).splitlines()
+    table = fine("repo", "keep", "arms.db", "-k", 1, "--restarts", 2).splitlines()
     assert table[0].split("  ")[0] == "policy"
     assert table[1].split()[:2] == [policy["name"], policy["source"]]
     assert policy["source"] in fine("repo", "show", "arms.db")
@@ -120,7 +120,7 @@ def test_learners_that_explore_by_noise_have_some(here, learner):
 def test_a_learner_that_does_not_fit_is_refused_with_those_that_do(arms):
     env, *module = arms
     fine("repo", "add", "a.db", "--gym", env, *module, "--policy", "drawer/sac.zip", "--no-normalise")
-    fine("repo", "keep", "a.db", "--n-clusters", 1)
+    fine("repo", "keep", "a.db", "-k", 1)
     new = ("transfer", "a.db", "--gym", env, *module, "--kwargs", '{"g": 5.0}', "--episodes", 2, "--learner")
     assert "'SAC' or 'TD3' or 'DDPG'" in refused(*new, "dqn")
     message = refused(*new, "q-learning")

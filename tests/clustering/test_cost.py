@@ -9,7 +9,6 @@ import pytest
 from pastmaster import (
     Clustering,
     InvalidInputError,
-    assign,
     clustering_cost,
     cost_lower_bound,
     exhaustive_clustering,
@@ -195,15 +194,6 @@ def test_the_matrix_given_stays_as_it_was_and_writable():
     Clustering.from_labels(mine, [0, 0, 1, 1, 0], **SETTING)
     assert (mine == PAIRS).all()
     mine[0, 1] = 3.0
-
-
-def test_new_tasks_go_to_the_policy_they_lose_least_by():
-    found = Clustering.from_labels(PAIRS, [0, 0, 1, 1, 0], **SETTING)
-    where = assign(found, [[0.0, 3.0, 1.0, 0.0, 0.0], [9.0, 2.0, 2.0, 9.0, 9.0]])
-    assert where.cells.tolist() == [1, 0]  # a tie goes to the first cell
-    assert where.losses.tolist() == [1.0, 2.0]
-    directed = Clustering.from_labels(LOSSES, [0, 0, 0, 1], directed=True)
-    assert assign(directed, [[3.0, 0.0, 4.0]]).cells.tolist() == [1]
 
 
 # bad input, the same for every function that takes distances

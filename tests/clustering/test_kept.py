@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pastmaster import Clustering, InvalidInputError, assign, keep, keep_curve
+from pastmaster import Clustering, InvalidInputError, keep, keep_curve
 from pastmaster.clustering import columns
 from pastmaster.clustering.losses import losses_of
 
@@ -74,8 +74,6 @@ def test_the_papers_numbers_are_there_too(scores, kept):
     assert kept.mean_radius == pytest.approx(kept.radii[kept.labels].mean())
     first = [kept.labels.tolist().index(cell) for cell in range(kept.n_clusters)]
     assert first == sorted(first)
-    new = assign(kept, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
-    assert new.losses[0] == min(kept.columns) + 1.0
 
 
 def test_weights_count_in_the_mean(rng):

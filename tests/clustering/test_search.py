@@ -15,7 +15,6 @@ from pastmaster import (
     exhaustive_clustering,
     greedy_clustering,
     search_clusterings,
-    sensitivity,
 )
 from pastmaster.clustering import Question, _chain_kernels as kernels, bound, programs, restarts as walking
 
@@ -382,7 +381,6 @@ def test_a_seed_a_generator_or_nothing(rng):
         assert search(distance, **SETTING, rng=7).labels.tolist() == given.labels.tolist()
         with pytest.raises(InvalidInputError, match=r"rng is 0\.5, must be a seed"):
             search(distance, **SETTING, rng=0.5)
-    assert sensitivity(distance, episodes=[10], spans=[1.0], rng=3, **SMALL).seed == 3
 
 
 def test_results_fit_on_a_line_and_know_their_names(rng):
@@ -405,10 +403,6 @@ def test_results_fit_on_a_line_and_know_their_names(rng):
         made.named(tasks, ["one"])
     worst = Clustering.from_labels(rng.random((3, 3)) * 1e300, [0, 1, 2], directed=True, kind="worst")
     assert len(repr(worst)) <= 100
-    long = sensitivity(rng.random((90, 90)), directed=True, episodes=[9], spans=[1e-9], restarts=1, iterations=50)
-    assert len(repr(long)) <= 100
-    assert "policies kept" in long._repr_html_()
-    assert long.to_frame().shape == (1, 5)
 
 
 # looking
@@ -449,21 +443,6 @@ def test_the_drawn_map_keeps_distances_of_the_plane(rng):
     distance = reference.random_metric(rng, 9)
     points = classical_scaling(distance)
     np.testing.assert_allclose(np.linalg.norm(points[:, None] - points[None], axis=2), distance, atol=1e-6)
-
-
-def test_sensitivity_tells_what_is_kept_in_every_setting(rng):
-    distance = reference.random_metric(rng, 12)
-    found = sensitivity(distance, episodes=[10, 100_000], spans=[0.1, 0.5, 2.0], rng=rng, restarts=2, iterations=2000)
-    assert found.n_clusters.shape == (2, 3)
-    assert (found.n_clusters[1] >= found.n_clusters[0]).all()
-    kept = [set(c.representatives.tolist()) for row in found.clusterings for c in row]
-    assert found.always_kept.tolist() == sorted(set.intersection(*kept))
-    np.testing.assert_allclose(found.kept_share, [sum(j in k for k in kept) / 6 for j in range(12)])
-    for i, j in np.ndindex(2, 3):
-        setting = {"episodes": found.episodes[i], "span": found.spans[j]}
-        clustering = found.clusterings[i][j]
-        assert clustering.cost == pytest.approx(reference.cost(distance, clustering.labels, **setting))
-    assert "6 settings" in repr(found)
 
 
 # bad arguments

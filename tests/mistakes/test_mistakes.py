@@ -63,7 +63,7 @@ PACKAGES = (
 )
 EXCEPTIONS = {
     "errors": "ContractError DamagedError InvalidInputError PastmasterError RepositoryError ServiceError TaskError",
-    "what calls return": "Assignment Bounds ContinualRun Episode KeepCurve LowerBound RegretGuarantee Sensitivity "
+    "what calls return": "Bounds ContinualRun Episode KeepCurve LowerBound RegretGuarantee "
     "clustering.Covered clustering.Doubt clustering.OverAll clustering.Stability continual.Reclustered "
     "continual.TaskDone estimation.EpisodeRange estimation.Estimate repository.Checked repository.ClusteringRecord "
     "repository.Damage repository.PolicyRecord repository.Records repository.StoredRun repository.Stream "

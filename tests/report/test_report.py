@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import builtins
 import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,19 +19,31 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from made_up import HOSTILE, LABELS, page_of_charts
+from seams import nice_ticks, payload, run_curves, run_shares
 
-import pastmaster.report.payload
+import pastmaster
 from pastmaster import ContinualTransfer, Repository, TabularMDP
 from pastmaster.cli import main
 from pastmaster.domains import coloured_grid
 from pastmaster.errors import DamagedError, InvalidInputError
-from pastmaster.report import read_page, write_page, write_report
-from pastmaster.report.charts import Curves, Distances, Shares, TaskMap, Tasks
-from pastmaster.report.drawn import nice_ticks
-from pastmaster.report.page import Gallery, Page, Picture, Prose, Section, Table
-from pastmaster.report.payload import payload, thinned
-from pastmaster.report.repository import run_curves, run_shares
-from pastmaster.repository.streams import StoredRun
+from pastmaster.report import (
+    Curves,
+    Distances,
+    Gallery,
+    Page,
+    Picture,
+    Prose,
+    Section,
+    Shares,
+    Table,
+    TaskMap,
+    Tasks,
+    read_page,
+    thinned,
+    write_page,
+    write_report,
+)
+from pastmaster.repository import StoredRun
 
 PLOTLY = "* plotly.js v"
 HEAD = "label,episode,mean,deviation"
@@ -76,16 +88,21 @@ class Elements(HTMLParser):
         return [figure for figures in lists for figure in figures]
 
 
-@pytest.fixture
-def stocked(tmp_path):
-    """A repository in which a lifelong agent has met four tasks."""
-    path = tmp_path / "tasks.db"
+@pytest.fixture(scope="module")
+def met(tmp_path_factory):
+    """A repository in which a lifelong agent has met four tasks; to be copied."""
+    path = tmp_path_factory.mktemp("met") / "tasks.db"
     with Repository(path) as repository:
         agent = ContinualTransfer(
             repository, episodes=250, recluster_every=2, rng=np.random.default_rng(0), clustering={"restarts": 2}
         )
         agent.run(TASKS)
     return path
+
+
+@pytest.fixture
+def stocked(met, tmp_path):
+    return Path(shutil.copy(met, tmp_path / "tasks.db"))
 
 
 def written(place: Path | str | Page, tmp_path: Path) -> Elements:
@@ -251,7 +268,7 @@ def test_kept_policies_are_named_with_their_files_even_if_their_task_is_gone(tmp
         gone = repository.add(TASKS[1], best, source="drawer/best.npy")
         repository.add(TASKS[2], worse, source="third.npy")
         repository.remove(gone)
-        repository.cluster(n_clusters=1, rng=0)
+        repository.cluster(n_clusters=1, rng=0, restarts=1, iterations=100)
     page = read_page(tmp_path / "tasks.db")
     table = next(part for part in page.sections[0].parts if isinstance(part, Table))
     assert table.rows[0][1:4] == ("best.npy", "drawer/best.npy", "2")
@@ -319,7 +336,7 @@ def test_losses_are_told_task_by_task_and_those_of_the_papers_distances_are_true
         assert [(row[0], row[1], row[3]) for row in table.rows] == [
             (row.task, row.policy, f"{row.loss:.4g}") for row in by_loss
         ]
-        paper = repository.cluster(n_clusters=1, directed=False, rng=0)
+        paper = repository.cluster(n_clusters=1, directed=False, rng=0, restarts=1, iterations=100)
         U = np.asarray(repository.cross_values())
     lost = U.max(axis=1) - U[:, paper.representatives[0]]
     table = next(part for part in read_page(path).sections[0].parts if isinstance(part, Table) and "loses" in part.head)
@@ -368,7 +385,7 @@ def test_columns_of_losses_are_policies_in_their_order_and_the_kept_ones_are_mar
     with Repository(tmp_path / "tasks.db") as repository:
         for i, task in enumerate(TASKS[:3]):  # every task comes with the policy of the next one
             repository.add(task, best[(i + 1) % 3], source=f"best{(i + 1) % 3}.npy")
-        clustering = repository.cluster(n_clusters=2, rng=0)
+        clustering = repository.cluster(n_clusters=2, rng=0, restarts=2, iterations=500)
     page = read_page(tmp_path / "tasks.db")
     (drawn,), (losses,) = figures(page, TaskMap), figures(page, Distances)
     names = ["best1.npy", "best2.npy", "best0.npy"]
@@ -385,7 +402,7 @@ def test_columns_of_losses_are_policies_in_their_order_and_the_kept_ones_are_mar
 
 
 def test_of_many_policies_all_kept_ones_are_shown(rng, monkeypatch):
-    monkeypatch.setattr(pastmaster.report.payload, "MOST_ROWS", 3)
+    monkeypatch.setattr("pastmaster.report.payload.MOST_ROWS", 3)
     values, names = rng.random((2, 9)), [f"policy {j}" for j in range(9)]
     packed = payload(Distances("losses", Tasks(np.arange(2), "ab", np.zeros(2, int), None), values, names, [1, 7]))
     assert packed["policies"] == [names[j] for j in (0, 1, 4, 7, 8)]
@@ -396,11 +413,11 @@ def test_of_many_policies_all_kept_ones_are_shown(rng, monkeypatch):
 def test_a_page_says_in_words_that_nothing_is_lost_and_counts_one_policy(tmp_path):
     with Repository(tmp_path / "tasks.db") as repository:
         repository.add(TASKS[0], name="only")
-        repository.cluster(n_clusters=1, rng=0)
+        repository.cluster(n_clusters=1, rng=0, restarts=1, iterations=100)
         assert read_page(tmp_path / "tasks.db").lead == "Keep 1 of 1 policy: only. No task loses anything."
         repository.add(TASKS[1])
         repository.add(TASKS[2])
-        lost = repository.cluster(n_clusters=1, rng=0).losses
+        lost = repository.cluster(n_clusters=1, rng=0, restarts=1, iterations=100).losses
     words = f"A task loses at most {lost.max():.4g}, {lost.mean():.4g} on average."
     assert lost.max() > 0
     assert read_page(tmp_path / "tasks.db").lead.endswith(words)
@@ -490,7 +507,7 @@ def test_a_run_that_makes_no_sense_is_refused(run, sentence):
 
 
 def test_of_many_runs_the_newest_are_shown(stocked, monkeypatch):
-    monkeypatch.setattr(pastmaster.report.repository, "MOST_RUNS", 3)
+    monkeypatch.setattr("pastmaster.report.repository.MOST_RUNS", 3)
     page = read_page(stocked)
     assert len(figures(page, Curves)) == 3
     assert "the newest 3 of 4 runs" in page.sections[-1].parts[0].text
@@ -548,14 +565,7 @@ def test_an_error_is_one_line(stocked, tmp_path, place, out, sentence):
 
 
 def test_without_plotly_it_says_what_to_install(stocked, tmp_path, monkeypatch):
-    ordinary = builtins.__import__
-
-    def refuse(name, *arguments, **options):
-        if name.split(".")[0] == "plotly":
-            raise ImportError(name)
-        return ordinary(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
     result = run(stocked, "--out", tmp_path / "page.html")
     assert result.exit_code == 1
     assert result.stderr == "Error: a report needs plotly, which is not installed: pip install plotly\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.printing import Output
 from pastmaster.cli.tasks import NamedTasks, task_options
 
 if TYPE_CHECKING:
@@ -29,24 +30,32 @@ if TYPE_CHECKING:
 @click.option("--evaluation-episodes", type=int, help="Episodes to value a policy where there is no model.")
 @click.option("--restarts", type=int, help="Choose by the paper's cost, with so many walks of the search.")
 @click.option("-k", "k", type=int, metavar="NUMBER", help="Keep exactly so many policies, whenever it chooses.")
-@click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep the stored policy of this name in any case.")
-@click.option("--never-keep", multiple=True, metavar="POLICY", help="Do not keep the stored policy of this name.")
+@options.pin_options
 @click.option("--name", default="continual", show_default=True, help="Tells the streams of a repository apart.")
 @options.path_option("--log", "A line of JSON for each event, into this file.")
 @options.path_option("--tensorboard", "Scalars for TensorBoard, into this folder.")
 @options.seed_option("Random seed of the run.")
 @options.jobs_option
 @options.workers_option
-@options.json_option
-@options.picture_option
-@options.quiet_option("No bar.")
+@options.output_options("No bar.")
 def continual(
-    place: str, named: NamedTasks, selector: str | None, learner: str | None, no_model: bool, restarts: int | None,
-    k: int | None, must_keep: tuple[str, ...], never_keep: tuple[str, ...],
-    log: Path | None, tensorboard: Path | None, seed: int, jobs: int,
-    workers: str | None, as_json: bool, picture: Path | None, quiet: bool,
+    place: str,
+    named: NamedTasks,
+    selector: str | None,
+    learner: str | None,
+    no_model: bool,
+    restarts: int | None,
+    k: int | None,
+    must_keep: tuple[str, ...],
+    never_keep: tuple[str, ...],
+    log: Path | None,
+    tensorboard: Path | None,
+    seed: int,
+    jobs: int,
+    workers: str | None,
+    output: Output,
     **settings: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Meet task after task, reusing what is kept and keeping what is learned.
 
     Killed at any moment and started again with the same words, it goes on where it was and ends with the same bits.
@@ -70,7 +79,7 @@ def continual(
             hooks.append(stack.enter_context(JsonLines(log)))
         if tensorboard is not None:
             hooks.append(stack.enter_context(TensorBoard(tensorboard)))
-        if printing.bars_wanted(quiet):
+        if output.bars:
             hooks.append(stack.enter_context(Progress(len(tasks))))
         agent = ContinualTransfer(
             repository,
@@ -85,14 +94,8 @@ def continual(
         try:
             run = agent.run(tasks)
         except KeyboardInterrupt:
-            printing.say(f"interrupted: {len(repository)} tasks are kept, the same command goes on", err=True)
-            raise SystemExit(130) from None
-    if as_json:
-        printing.print_json(_as_json(run))
-    else:
-        printing.say(f"{run}, seed {seed}")
-    if picture is not None:
-        printing.save_picture(run.plot(), picture)
+            raise options.Interrupted(f"{len(repository)} tasks are kept, the same command goes on") from None
+    output.give(_as_json(run), lambda: printing.say(f"{run}, seed {seed}"), run.plot)
 
 
 def _as_json(run: ContinualRun) -> dict[str, Any]:
@@ -101,7 +104,7 @@ def _as_json(run: ContinualRun) -> dict[str, Any]:
         "total": run.total,
         "tasks": run.names,
         "mean_returns": run.mean_returns.tolist(),
-        "values": [None if value != value else value for value in run.values.tolist()],
+        "values": run.values.tolist(),
         "n_sources": run.n_sources.tolist(),
         "evaluation_episodes": run.evaluation_episodes.tolist(),
     }

@@ -1,4 +1,4 @@
-"""``pastmaster keep``: which few columns of a table of scores to keep, and what each row loses by it."""
+"""``pastmaster keep``: which few columns of a table of scores to keep."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.losses import number, stability_json, tell_doubts, tell_stability, tell_tasks
+from pastmaster.cli.answers import print_answer, question_options, stability_json, stability_of
+from pastmaster.cli.printing import Output, number
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import counted
 
@@ -23,67 +23,17 @@ if TYPE_CHECKING:
 
 BAR = 30  # letters of the longest bar of a curve
 STANDARD_INPUT = "standard input"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked about a table: exactly one question, or the curve."""
-
-    k: int | None
-    max_loss: float | None
-    price: float | str | None
-    episodes: float | None
-    span: float | None
-    curve: bool
-
-    def question(self) -> dict[str, Any]:
-        """The question as ``keep`` takes it, or what the curve may be told; anything else is a wrong command line."""
-        names = ("k", "max_loss", "price", "episodes", "span")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.curve:
-            if set(given) - {"k"}:
-                raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
-            return {"most": self.k}
-        if self.price == options.MEASURED:
-            if tuple(given) != ("price", "episodes"):
-                raise click.UsageError(options.MEASURED_ALONE)
-            episodes = given["episodes"]
-            return given | {"episodes": int(episodes) if episodes.is_integer() else episodes}
-        if tuple(given) not in (("k",), ("max_loss",), ("price",), ("episodes", "span")):
-            wanted = "-k, --max-loss, --price, --episodes with --span, and --curve"
-            raise click.UsageError(f"one question is needed, and one only, of {wanted}")
-        return given
-
-
-QUESTIONS = (
-    click.option("-k", "k", type=int, metavar="NUMBER", help="Exactly so many policies, with the least mean loss."),
-    click.option("--max-loss", type=float, help="Or: the fewest policies such that no task loses more."),
-    options.price_option("Or: the least price x policies + mean loss."),
-    click.option("--episodes", type=float, help="Or, with --span, the paper's cost: episodes of a new task."),
-    click.option("--span", type=float, help="Greatest less least return of an episode."),
-    click.option("--curve", is_flag=True, help="Or: the least mean loss with 1, 2, 3, ... (at most -k) policies."),
-)
+COLUMNS = {"policy": "kept policy", "serves": "serves tasks", "mean_loss": "mean loss", "largest_loss": "most lost"}
 
 
 @click.command()
 @click.argument("scores", metavar="SCORES")
-@options.grouped(Asked, "asked", QUESTIONS)
+@question_options
+@click.option("--span", type=float, help="With --episodes: greatest less least return of an episode.")
+@click.option("--curve", is_flag=True, help="Or: the least mean loss with 1, 2, 3, ... (at most -k) policies.")
 @click.option("--lower-is-better", is_flag=True, help="Scores are costs, such as run times.")
-@click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep this column in any case; may be repeated.")
-@click.option("--never-keep", multiple=True, metavar="POLICY", help="Do not keep this column; may be repeated.")
 @options.path_option("--weights", "A .csv file: a line to each task, with its name and how much it counts.")
-@click.option(
-    "--time-limit", type=float, default=30.0, show_default=True, help="Seconds for search and proof, about."
-)  # fmt: skip
-@options.seed_option("Random seed of the search.")
-@click.option("--all", "every", is_flag=True, help="A line for every task, also where there are many.")
-@options.json_option
-@options.picture_option
-@options.quiet_option("Print only the kept policies, a line each (--curve: the elbow); no bars.")
-def keep(
-    scores: str, asked: Asked, must_keep: Sequence[str], never_keep: Sequence[str], weights: Path | None,
-    every: bool, as_json: bool, picture: Path | None, quiet: bool, seed: int, **told: Any,
-) -> None:  # fmt: skip
+def keep(scores: str, weights: Path | None, seed: int, every: bool, output: Output, curve: bool, **asked: Any) -> None:
     """Which few policies to keep, and what each task loses by it.
 
     SCORES is a .csv file, or - for standard input. Wide: a row to each task, a column to each policy, in the cells the
@@ -99,31 +49,31 @@ def keep(
     """
     from pastmaster import clustering, keeping
 
-    question = asked.question()
-    with _naming(scores):
+    if curve:
+        questions = [asked.pop(name) for name in ("max_loss", "price", "episodes", "span")]
+        if any(value is not None for value in questions):
+            raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
+        asked["most"] = asked.pop("k")
+    with _named(scores):
         table = _read(scores)
-        told["must_keep"], told["never_keep"] = _columns(table, must_keep), _columns(table, never_keep)
-        told |= {"weights": _weights(weights), "rng": seed}
-        with printing.waiting("searching and proving", told["time_limit"], printing.bars_wanted(quiet)):
-            answer: Clustering | KeepCurve
-            if asked.curve:
-                answer = clustering.keep_curve(table, **question, **told)
-            else:
-                answer = keeping.keep(table, **question, **told)
+        for name in ("must_keep", "never_keep"):
+            asked[name] = _columns(table, asked[name])
+        asked["weights"] = _weights(weights)
+        ask: Any = clustering.keep_curve if curve else keeping.keep
+        with printing.waiting("searching and proving", asked["time_limit"], output.bars):
+            answer: Clustering | KeepCurve = ask(table, rng=seed, **asked)
     if isinstance(answer, clustering.KeepCurve):
-        _tell_curve(answer, as_json, quiet)
+        _give_curve(answer, output)
         interrupted = any(one.interrupted for one in answer.answers)
     else:
-        _tell(answer, every, as_json, quiet)
+        _give(answer, seed, every, output)
         interrupted = answer.interrupted
-    if picture is not None:
-        printing.save_picture(answer.plot(), picture)
     if interrupted:
         raise SystemExit(options.INTERRUPTED)
 
 
 @contextmanager
-def _naming(scores: str) -> Iterator[None]:
+def _named(scores: str) -> Iterator[None]:
     """Errors about what is in the table begin with its file."""
     try:
         yield
@@ -166,16 +116,11 @@ def _weights(path: Path | None) -> dict[str, float] | list[float] | None:
         raise InvalidInputError(
             f"keep: weights has {counted(read.values.shape[1], 'column')} of numbers, must have one, after the names"
         )
-    found = read.values[:, 0].tolist()
+    numbers = read.values[:, 0].tolist()
     if len(set(read.tasks)) < len(read.tasks):
         twice = next(name for name in read.tasks if read.tasks.count(name) > 1)
         raise InvalidInputError(f"keep: weights has {twice!r} twice, must have a line to each task")
-    return dict(zip(read.tasks, found, strict=True)) if read.tasks else found
-
-
-def _finite(value: float | None) -> float | None:
-    """A number as JSON has it."""
-    return None if value is None or not math.isfinite(value) else value
+    return dict(zip(read.tasks, numbers, strict=True)) if read.tasks else numbers
 
 
 def _kept(answer: Clustering) -> list[dict[str, Any]]:
@@ -191,41 +136,24 @@ def _kept(answer: Clustering) -> list[dict[str, Any]]:
         counts = weights[served].any()
         kept.append(
             {
-                "policy": answer.policy(column), "column": column, "serves": [answer.task(i) for i in served.tolist()],
+                "policy": answer.policy(column),
+                "column": column,
+                "serves": [answer.task(i) for i in served.tolist()],
                 "mean_loss": float(np.average(losses[served], weights=weights[served])) if counts else None,
                 "largest_loss": float(losses[served].max()) if len(served) else None,
             }
-        )  # fmt: skip
+        )
     return kept
 
 
-def _tell(answer: Clustering, every: bool, as_json: bool, quiet: bool) -> None:
+def _give(answer: Clustering, seed: int, every: bool, output: Output) -> None:
     """The kept policies, what each task loses, and what is proven."""
     kept = _kept(answer)
-    if as_json:
-        printing.print_json(_as_json(answer, kept))
-    elif quiet:
-        printing.say(*(policy["policy"] for policy in kept))
-    else:
-        lines = [
-            (
-                policy["policy"], len(policy["serves"]),
-                *("-" if policy[loss] is None else number(policy[loss]) for loss in ("mean_loss", "largest_loss")),
-            )
-            for policy in kept
-        ]  # fmt: skip
-        printing.print_table(("kept policy", "serves tasks", "mean loss", "most lost"), lines)
-        printing.say("")
-        tell_tasks(answer, every)
-        tell_doubts(answer)
-        printing.say("")
-        tell_stability(answer, answer.seed or 0)
-        printing.say(f"{answer}, seed {answer.seed}")
-
-
-def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
-    again = [doubt._asdict() | {"standard_error": _finite(doubt.standard_error)} for doubt in answer.doubts()]
-    return {
+    if output.quiet and not output.as_json:
+        output.give(None, lambda: printing.say(*(policy["policy"] for policy in kept)), answer.plot)
+        return
+    stability = stability_of(answer, seed)
+    value = {
         "n_tasks": len(answer.labels),
         "n_policies": answer.distance.shape[1],
         "kept": kept,
@@ -233,41 +161,52 @@ def _as_json(answer: Clustering, kept: list[dict[str, Any]]) -> dict[str, Any]:
         "largest_loss": answer.largest_loss,
         "cost": answer.cost,
         "price": answer.price,
-        "lower_bound": _finite(answer.lower_bound),
-        "gap": _finite(answer.gap),
+        "lower_bound": answer.lower_bound,
+        "gap": answer.gap,
         "optimal": answer.is_optimal,
         "interrupted": answer.interrupted,
         "seed": answer.seed,
         "tasks": [{"task": row.task, "policy": row.policy, "loss": row.loss} for row in answer.table()],
-        "measure_again": again,
-        "stability": stability_json(answer, answer.seed or 0),
+        "measure_again": [doubt._asdict() for doubt in answer.doubts()],
+        "stability": stability_json(stability),
     }
+    output.give(value, lambda: print_answer(answer, kept, COLUMNS, stability, every), answer.plot)
 
 
-def _tell_curve(curve: KeepCurve, as_json: bool, quiet: bool) -> None:
+def _give_curve(curve: KeepCurve, output: Output) -> None:
     """The least mean loss for each number of policies, with a bar to each."""
-    if as_json:
-        answers = [
-            {
-                "k": one.n_clusters, "mean_loss": one.mean_loss, "lower_bound": _finite(one.lower_bound),
-                "largest_loss": one.largest_loss, "optimal": one.is_optimal, "policies": one.policies,
-            }
-            for one in curve.answers
-        ]  # fmt: skip
-        told = {"elbow": curve.elbow, "begins": curve.begins or None, "seed": curve.seed}
-        printing.print_json({"curve": answers} | told)
-    elif quiet:
-        printing.say(curve.elbow)
-    else:
+    answers = [
+        {
+            "k": one.n_clusters,
+            "mean_loss": one.mean_loss,
+            "lower_bound": one.lower_bound,
+            "largest_loss": one.largest_loss,
+            "optimal": one.is_optimal,
+            "policies": one.policies,
+        }
+        for one in curve.answers
+    ]
+
+    def words() -> None:
+        if output.quiet:
+            printing.say(curve.elbow)
+            return
         largest = max(curve.mean_loss.max(), 5e-324)
         lines = [
             (
-                one.n_clusters, number(one.mean_loss), number(one.lower_bound or 0.0), number(one.largest_loss),
-                "#" * math.ceil(BAR * min(1.0, one.mean_loss / largest)), ", ".join(map(str, one.policies)),
+                one.n_clusters,
+                number(one.mean_loss),
+                number(one.lower_bound or 0.0),
+                number(one.largest_loss),
+                "#" * math.ceil(BAR * min(1.0, one.mean_loss / largest)),
+                ", ".join(map(str, one.policies)),
             )
             for one in curve.answers
-        ]  # fmt: skip
+        ]
         printing.print_table(("policies", "mean loss", "at least", "most lost", "mean loss", "which"), lines)
         if curve.begins:
             printing.say("", curve.begins)
         printing.say("", f"{curve.elbow} would do: after that a further policy saves little (seed {curve.seed})")
+
+    value = {"curve": answers, "elbow": curve.elbow, "begins": curve.begins or None, "seed": curve.seed}
+    output.give(value, words, curve.plot)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from pastmaster.cli.printing import say
+from pastmaster.cli.printing import Output, say
 from pastmaster.errors import PastmasterError
 from pastmaster.tables import one_line
 from pastmaster.texts import printable
@@ -28,7 +28,6 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COMMAND = "pastmaster.command"  # the one that runs, in click's context
 MEASURED = "measured"  # of a price: the one at which tasks left out earn most
-MEASURED_ALONE = f"--price is {MEASURED}, must be given with --episodes, and nothing else"
 INTERRUPTED, CLOSED_PIPE = 130, 141  # exit codes as shells have them: 128 and the number of the signal
 ARGUMENT = re.compile(r"[A-Za-z_][\w.]*: (\w+)(?=: | (?:is|are|has|holds|leaves|of) )")
 ALIASES = {  # arguments of functions, where options have other names
@@ -160,19 +159,23 @@ def opened_or_made(place: str) -> Iterator[Repository]:
             Path(place).unlink(missing_ok=True)
 
 
+def applied(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+    """A command with options, which its help shows in this order."""
+    for add in reversed(options):
+        command = add(command)
+    return command
+
+
 def grouped(kind: type[Any], name: str, options: Sequence[Decorator]) -> Decorator:
-    """Options that fill the fields of a dataclass; the command is called with one of it as ``name``."""
+    """Options that fill fields of a dataclass; the command is called with one of it as ``name``."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def called(*arguments: Any, **given: Any) -> Any:
-            group = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-            return command(*arguments, **{name: group}, **given)
+            values = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
+            return command(*arguments, **{name: kind(**values)}, **given)
 
-        decorated: Callable[..., Any] = called
-        for add in reversed(options):
-            decorated = add(decorated)
-        return decorated
+        return applied(called, options)
 
     return decorate
 
@@ -213,6 +216,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 jobs_option = click.option("--jobs", type=int, default=1, show_default=True, help="Workers; -1: one to a core.")
 
 
+def pin_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--must-keep`` and ``--never-keep``."""
+    must = click.option("--must-keep", multiple=True, metavar="POLICY", help="Keep it in any case; may be repeated.")
+    never = click.option("--never-keep", multiple=True, metavar="POLICY", help="Do not keep it; may be repeated.")
+    return must(never(command))
+
+
 workers_option = click.option(
     "--workers", metavar="ADDRESS", help="Use the workers of the dask scheduler there, such as tcp://10.0.0.1:8786."
 )
@@ -251,6 +261,13 @@ def _drawable(_: click.Context, option: click.Parameter, path: Path | None) -> P
 
 
 picture_option = path_option("--picture", "Draw it into this file (.png, .svg or .pdf).", callback=_drawable)
+
+
+def output_options(quiet: str) -> Decorator:
+    """``--json``, ``--picture`` and ``--quiet``; the command is called with an ``output``."""
+    return grouped(Output, "output", (json_option, picture_option, quiet_option(quiet)))
+
+
 episodes_option = whole_option("--episodes", 1000, "Episodes of each task.")
 bounds_option = click.option(
     "--bounds", type=float, nargs=2, help="Least and greatest return.  [default: those of the stored tasks]"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDEST_CELL = 120  # letters: a name may have a thousand
-PATIENCE = 2  # seconds that a person waits without being told what goes on
+PATIENCE = 2  # seconds that a person waits before a bar is drawn
 NUMBER = re.compile(r"-|-?[0-9.]+(e[-+]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command gives its answer: as JSON or in words, drawn into a file, with bars on the way or without."""
+
+    as_json: bool = False
+    picture: Path | None = None
+    quiet: bool = False
+
+    @property
+    def bars(self) -> bool:
+        """Whether a person watches the terminal, so that progress bars are drawn."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def give(self, value: Any, words: Callable[[], None], draw: Callable[[], Figure] | None = None) -> None:
+        """Print ``value`` as JSON or call ``words``, which prints; then save what ``draw`` draws."""
+        if self.as_json:
+            print_json(value)
+        else:
+            words()
+        if self.picture is not None and draw is not None:
+            save_picture(draw(), self.picture)
 
 
 def say(*lines: object, err: bool = False) -> None:
@@ -31,8 +56,23 @@ def say(*lines: object, err: bool = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object."""
-    click.echo(json.dumps(value, indent=1))
+    """One JSON object, in which a number that is not finite is null."""
+    click.echo(json.dumps(_finite(value), indent=1))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def number(value: float | None) -> str:
+    """A number in a table: whole where it is large."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
@@ -51,6 +91,21 @@ def print_table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
         say("  ".join(padded).rstrip())
 
 
+def print_records(columns: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> None:
+    """A table of records: ``columns`` are heads by the name of a field; a file that no record has is left out."""
+    shown = {field: head for field, head in columns.items() if head != "file" or any(one[field] for one in records)}
+    print_table([*shown.values()], [[_cell(one[field]) for field in shown] for one in records])
+
+
+def _cell(value: Any) -> str:
+    """A field as a table shows it: of a list how much it holds."""
+    if isinstance(value, list):
+        return str(len(value))
+    if isinstance(value, float):
+        return number(value)
+    return "-" if value in (None, "") else str(value)
+
+
 def save_picture(figure: Figure, path: Path) -> None:
     """Draw, and say where."""
     from pastmaster import figures
@@ -65,6 +120,9 @@ def save_picture(figure: Figure, path: Path) -> None:
 @contextmanager
 def waiting(label: str, seconds: float, wanted: bool) -> Iterator[None]:
     """A bar of the time that passes, up to ``seconds``, from the third second on; only if ``wanted``."""
+    if not wanted:
+        yield
+        return
     done = threading.Event()
 
     def draw() -> None:
@@ -79,16 +137,9 @@ def waiting(label: str, seconds: float, wanted: bool) -> Iterator[None]:
                 progress.advance(bar, 0.2)
 
     thread = threading.Thread(target=draw, daemon=True)
-    if wanted:
-        thread.start()
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        if wanted:
-            thread.join()
-
-
-def bars_wanted(quiet: bool) -> bool:
-    """Whether a person watches the terminal, so that progress bars are drawn."""
-    return not quiet and sys.stderr.isatty()
+        thread.join()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pastmaster.cli import options, printing
-from pastmaster.cli.damage import damage_lines
 from pastmaster.cli.policies import NamedPolicies, TakesPolicies, policy_options
+from pastmaster.cli.printing import Output
 from pastmaster.cli.repo_keep import keep
 from pastmaster.cli.tasks import NamedTasks, renamed, task_options
 from pastmaster.errors import PastmasterError, RepositoryError
@@ -20,10 +20,19 @@ from pastmaster.tables import counted, cut
 
 if TYPE_CHECKING:
     from pastmaster.repository import Repository
+    from pastmaster.repository.check import Damage
     from pastmaster.repository.records import TaskRecord
 
 LONGEST_FACT = 300  # letters
 ROUNDING = 1e-12  # of a value: a smaller error is none
+LISTED = {
+    "id": "id",
+    "name": "task",
+    "policy_name": "policy",
+    "policy_source": "file",
+    "value": "value",
+    "served_by": "served by",
+}
 
 
 @click.group(cls=options.Commands)
@@ -46,6 +55,31 @@ def init(place: str, max_loss: float | None) -> None:
         printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
 
 
+@repo.command("max-loss", context_settings={"ignore_unknown_options": True})  # -1 is a number
+@options.repository_argument
+@click.argument("limit", required=False)
+def max_loss(place: str, limit: str | None) -> None:
+    """Tell, or set to LIMIT, what a task may lose before its own policy is stored ("none": all policies are).
+
+    With a limit, policies that no task needs are forgotten, but for those that the latest keep keeps, and a repository
+    grows with what it keeps. With none, each task is solved again, and each policy valued in every task.
+
+    \b
+    pastmaster repo max-loss tasks.db
+    pastmaster repo max-loss tasks.db 0.5
+    """
+    with options.opened(place) as repository:
+        if limit is not None:
+            try:
+                wanted = None if limit == "none" else float(limit)
+            except ValueError:
+                raise click.UsageError(f"LIMIT is {cut(limit)!r}, must be a number or none") from None
+            repository.set_max_loss(wanted)
+        has, policies = repository.max_loss, len(repository.policy_records())
+        told = "every policy is stored" if has is None else f"max_loss {has:g}"
+        printing.say(f"{repository.place}: {told}; {counted(len(repository), 'task')}, {counted(policies, 'policy')}")
+
+
 @repo.command(cls=TakesPolicies)
 @task_options
 @policy_options
@@ -54,11 +88,15 @@ def init(place: str, max_loss: float | None) -> None:
     help="What a task is called, once to each.  [default: as its file, or its environment and arguments]",
 )  # fmt: skip
 @click.option("--evaluation-episodes", type=int, help="Value policies by so many episodes, not by the model.")
-@options.quiet_option("Print only the ids.")
+@options.grouped(Output, "output", [options.quiet_option("Print only the ids.")])
 def add(
-    place: str, named: NamedTasks, given: NamedPolicies, task_names: tuple[str, ...], evaluation_episodes: int | None,
-    quiet: bool,
-) -> None:  # fmt: skip
+    place: str,
+    named: NamedTasks,
+    given: NamedPolicies,
+    task_names: tuple[str, ...],
+    evaluation_episodes: int | None,
+    output: Output,
+) -> None:
     """Add tasks with their policies: files of arrays, environments, or a domain's family.
 
     A policy from a file is called by the file's name, unless --name tells another. The repository is made if there is
@@ -78,15 +116,15 @@ def add(
     with options.opened_or_made(place) as repository, _counting(repository, len(tasks)):
         before = {record.id: record.own_policy for record in repository.records()}
         n_before = len(before)
-        for task, policy, source, name in parallel.tracked(pairs, len(pairs), printing.bars_wanted(quiet), "adding"):
+        for task, policy, source, name in parallel.tracked(pairs, len(pairs), output.bars, "adding"):
             number = repository.add(task, policy, name=name, source=source, evaluation_episodes=evaluation_episodes)
             own = repository.record(number).own_policy
-            if quiet:
+            if output.quiet:
                 printing.say(number)
             elif len(pairs) == 1 or source is not None or number in before:
                 printing.say(_added_line(repository, number, before.get(number), source))
             before[number] = own
-        if not quiet:
+        if not output.quiet:
             now = len(repository)
             added = now - n_before
             printing.say(f"{repository.place}: {counted(added, 'task')} added, {now} in all")
@@ -125,56 +163,50 @@ def remove(place: str, numbers: tuple[int, ...]) -> None:
 
 @repo.command("list")
 @options.repository_argument
-@options.json_option
-def list_(place: str, as_json: bool) -> None:
+@options.grouped(Output, "output", [options.json_option])
+def list_(place: str, output: Output) -> None:
     """All tasks: the best stored policy for each, its file, what it is worth, and the kept policy that serves it.
 
     It is the task's own policy, or the best of those that are better (estimates: by two standard errors).
     """
     with options.opened(place) as repository:
-        found, cells = repository.records(), repository.cells()
+        records, cells = repository.records(), repository.cells()
         serving = _serving(repository)
-    served = {number: serving[cell] for number, cell in cells.items()}
-    if as_json:
-        more = [{"cell": cells.get(record.id), "served_by": served.get(record.id)} for record in found]
-        printing.print_json([_plain(record) | cell for record, cell in zip(found, more, strict=True)])
-        return
-    if not found:
-        printing.say("no tasks yet: pastmaster repo add --help")
-        return
-    files = any(record.policy_source for record in found)
-    lines = [
-        (
-            r.id, r.name or "unnamed", r.policy_name, *([r.policy_source or "-"] if files else []), f"{r.value:.4g}",
-            served.get(r.id) or "-",
-        )
-        for r in found
-    ]  # fmt: skip
-    printing.print_table(("id", "task", "policy", *(["file"] if files else []), "value", "served by"), lines)
+    found = []
+    for record in records:
+        cell = cells.get(record.id)
+        served_by = None if cell is None else serving[cell]
+        found.append(_plain(record) | {"cell": cell, "served_by": served_by})
+
+    def words() -> None:
+        if not found:
+            printing.say("no tasks yet: pastmaster repo add --help")
+            return
+        printing.print_records(LISTED, [task | {"name": task["name"] or "unnamed"} for task in found])
+
+    output.give(found, words)
 
 
 @repo.command()
 @options.repository_argument
 @click.argument("number", required=False, type=int, metavar="[ID]")
 @options.modules_option
-@options.json_option
-@options.picture_option
-def show(place: str, number: int | None, modules: tuple[str, ...], as_json: bool, picture: Path | None) -> None:
+@options.grouped(Output, "output", [options.json_option, options.picture_option])
+def show(place: str, number: int | None, modules: tuple[str, ...], output: Output) -> None:
     """The repository in a few lines, or one task; --picture draws the latest clustering."""
     options.imported(modules)
     with options.opened(place) as repository:
-        facts = _task_facts(repository, number) if number is not None else _facts(repository)
-        clustering = repository.clustering() if picture is not None else None
-    if picture is not None and clustering is None:
+        facts = _facts(repository) if number is None else _task_facts(repository, number)
+        clustering = None if output.picture is None else repository.clustering()
+    if output.picture is not None and clustering is None:
         raise click.ClickException("there is no clustering to draw yet: pastmaster repo keep")
-    if as_json:
-        printing.print_json(facts)
-    else:
+
+    def words() -> None:
         for name, value in facts.items():
             if value is not None:
                 printing.say(f"{name.replace('_', ' '):<20}{_fact(name, facts)}")
-    if picture is not None and clustering is not None:
-        printing.save_picture(clustering.plot(), picture)
+
+    output.give(facts, words, None if clustering is None else clustering.plot)
 
 
 repo.add_command(keep)
@@ -184,8 +216,8 @@ repo.add_command(keep)
 @options.repository_argument
 @click.option("--values", is_flag=True, help="Also compute up to 2,000 of the stored values again.")
 @options.seed_option("Draws the values that are computed again.")
-@options.json_option
-def check(place: str, values: bool, seed: int, as_json: bool) -> None:
+@options.grouped(Output, "output", [options.json_option])
+def check(place: str, values: bool, seed: int, output: Output) -> None:
     """Verify every checksum; name what is damaged, and then exit with 1.
 
     A value that was wrong when it was stored has a right checksum: --values computes values again, by the task's model
@@ -193,17 +225,22 @@ def check(place: str, values: bool, seed: int, as_json: bool) -> None:
     """
     with options.opened(place) as repository:
         found = repository.check(values=True, rng=seed) if values else repository.check()
-        if as_json:
-            printing.print_json([item._asdict() for item in found])
-        elif found:
-            printing.say(*damage_lines(found))
-        else:
-            printing.say(f"all is well: {counted(len(repository), 'task')}")
+
+        def words() -> None:
+            printing.say(*_damage_lines(found) if found else [f"all is well: {counted(len(repository), 'task')}"])
+
+        output.give([item._asdict() for item in found], words)
         if values:
             again = f"{found.valued:,} of {counted(found.values, 'value')} computed again"
-            printing.say(again, *map(str, found.skipped), err=as_json)
+            printing.say(again, *map(str, found.skipped), err=output.as_json)
     if found:
         raise SystemExit(1)
+
+
+def _damage_lines(damage: Sequence[Damage]) -> list[str]:
+    """Each damaged place with the first problem there, and how many there are."""
+    first = {item.place: item for item in reversed(damage)}
+    return [*map(str, reversed(first.values())), f"{counted(len(first), 'place')} damaged"]
 
 
 @repo.command()

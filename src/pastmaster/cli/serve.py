@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.printing import Output
 
 
 @click.command()
@@ -75,18 +76,19 @@ def add(place: str, name: str, role: str) -> None:
 
 @token.command("list")
 @options.repository_argument
-@options.json_option
-def list_(place: str, as_json: bool) -> None:
+@options.grouped(Output, "output", [options.json_option])
+def list_(place: str, output: Output) -> None:
     """Which tokens there are."""
     from pastmaster import service
 
     with options.opened(place) as repository:
         found = service.list_tokens(repository)
-    if as_json:
-        printing.print_json([{"name": one.name, "role": one.role, "revoked": one.revoked} for one in found])
-    else:
+
+    def words() -> None:
         for one in found:
             printing.say(f"{one.name}: {one.role}{', revoked' if one.revoked else ''}")
+
+    output.give([{"name": one.name, "role": one.role, "revoked": one.revoked} for one in found], words)
 
 
 @token.command("revoke")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pastmaster.cli import options, printing
+from pastmaster.cli.printing import Output
 from pastmaster.cli.tasks import NamedTasks, task_options
 from pastmaster.errors import InvalidInputError, RepositoryError
 
@@ -28,19 +28,25 @@ if TYPE_CHECKING:
 @options.seed_option("Random seed of the run.")
 @options.jobs_option
 @options.workers_option
-@options.json_option
-@options.picture_option
+@options.output_options("No bars.")
 @click.option(
     "--add",
     is_flag=True,
     help="Add the task and this run to the repository, with the learner's policy (with a model: the solution).",
 )
-@options.quiet_option("No bars.")
 def transfer(
-    place: str, named: NamedTasks, selector: str | None, learner: str | None, bounds: tuple[float, float] | None,
-    seed: int, jobs: int, workers: str | None, as_json: bool, picture: Path | None, add: bool, quiet: bool,
+    place: str,
+    named: NamedTasks,
+    selector: str | None,
+    learner: str | None,
+    bounds: tuple[float, float] | None,
+    seed: int,
+    jobs: int,
+    workers: str | None,
+    add: bool,
+    output: Output,
     **amounts: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Run episodes on a new task: which kept policy fits it, or is learning better?
 
     What the kept policies were worth in every stored task tells, after a few episodes, which of them fits. Without
@@ -74,7 +80,7 @@ def transfer(
             experience=experience,
             rng=seed,
             on_violation="widen",
-            progress=printing.bars_wanted(quiet),
+            progress=output.bars,
             **where,
             **amounts,
             **options.arm_settings(selector, learner, task),
@@ -86,9 +92,8 @@ def transfer(
             added = repository.add(task, policy, provenance=provenance, run=run)
     optimum, best = _values(task, list(sources.values())) if modelled else (None, None)
     arms = _arms(run, kept)
-    if as_json:
-        printing.print_json(_as_json(run, arms) | {"seed": seed, "added": added})
-    else:
+
+    def words() -> None:
         printing.say(f"{run}, seed {seed}")
         if optimum is not None:
             printing.say(f"an optimal policy earns {optimum:.4g}, the best source {best:.4g}")
@@ -96,8 +101,8 @@ def transfer(
         printing.print_table(("who ran the episodes", "file", "% of them"), lines)
         if added is not None:
             printing.say(f"added as task {added}")
-    if picture is not None:
-        printing.save_picture(run.plot(optimum), picture)
+
+    output.give(_as_json(run, arms) | {"seed": seed, "added": added}, words, lambda: run.plot(optimum))
 
 
 def _values(task: Any, sources: list[Any]) -> tuple[float, float]:

@@ -2,10 +2,8 @@
 
 from pastmaster.clustering import mhav
 from pastmaster.clustering.aslib import read_aslib
-from pastmaster.clustering.assignment import Assignment, assign
 from pastmaster.clustering.baselines import exhaustive_clustering, greedy_clustering
 from pastmaster.clustering.bound import LowerBound, cost_lower_bound
-from pastmaster.clustering.by_episodes import Sensitivity, sensitivity
 from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.curve import KeepCurve, keep_curve
@@ -18,7 +16,23 @@ from pastmaster.clustering.search import search_clusterings
 from pastmaster.clustering.stability import Stability
 
 __all__ = [
-    "Assignment", "Chain", "Clustering", "Covered", "Doubt", "KeepCurve", "LowerBound", "OverAll", "Question", "Scores",
-    "Sensitivity", "Stability", "assign", "clustering_cost", "cost_lower_bound", "exhaustive_clustering",
-    "greedy_clustering", "keep_curve", "mhav", "read_aslib", "regret_bound", "search_clusterings", "sensitivity",
-]  # fmt: skip
+    "Chain",
+    "Clustering",
+    "Covered",
+    "Doubt",
+    "KeepCurve",
+    "LowerBound",
+    "OverAll",
+    "Question",
+    "Scores",
+    "Stability",
+    "clustering_cost",
+    "cost_lower_bound",
+    "exhaustive_clustering",
+    "greedy_clustering",
+    "keep_curve",
+    "mhav",
+    "read_aslib",
+    "regret_bound",
+    "search_clusterings",
+]

@@ -110,10 +110,19 @@ class KeepCurve:
 
 
 def keep_curve(
-    scores: Any, *, most: int | None = None, tasks: Any = None, policies: Any = None, weights: Any = None,
-    must_keep: Any = None, never_keep: Any = None, lower_is_better: bool = False, certify: bool = True,
-    time_limit: float = 30.0, rng: Rng = None,
-) -> KeepCurve:  # fmt: skip
+    scores: Any,
+    *,
+    most: int | None = None,
+    tasks: Any = None,
+    policies: Any = None,
+    weights: Any = None,
+    must_keep: Any = None,
+    never_keep: Any = None,
+    lower_is_better: bool = False,
+    certify: bool = True,
+    time_limit: float = 30.0,
+    rng: Rng = None,
+) -> KeepCurve:
     """The least mean loss with 1, 2, 3, ... policies: how many are worth keeping?
 
     Parameters
@@ -141,7 +150,16 @@ def keep_curve(
     >>> curve.mean_loss.tolist(), curve.elbow
     ([3.5, 0.0], 2)
     """
-    losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
+    losses, table = told_losses(
+        CALLER,
+        scores,
+        tasks=tasks,
+        policies=policies,
+        weights=weights,
+        must_keep=must_keep,
+        never_keep=never_keep,
+        lower_is_better=lower_is_better,
+    )
     n_allowed = int(losses.allowed.sum())
     size = None if most is None else whole(CALLER, "most", most, at_least=max(1, len(losses.must)), at_most=n_allowed)
     seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)

@@ -19,18 +19,27 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
 
 CALLER = "keep"
+QUESTIONS = ("k", "max_loss", "price", "episodes", "span")
 
 
 def keep(
-    scores: Any, *, k: int | None = None, max_loss: float | None = None, price: float | None = None,
-    episodes: float | None = None, span: float | None = None, tasks: Any = None, policies: Any = None,
-    weights: Any = None, must_keep: Any = None, never_keep: Any = None, lower_is_better: bool = False,
-    certify: bool = True, time_limit: float = 30.0, rng: Rng = None,
-) -> Clustering:  # fmt: skip
-    """``pastmaster.keep``, for a price that is a number."""
-    question = _question(k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
-    losses, table = told_losses(CALLER, scores, tasks, policies, weights, must_keep, never_keep, lower_is_better)
-    seconds, certify = within(CALLER, "time_limit", time_limit, 0.0, math.inf), flag(CALLER, "certify", certify)
+    scores: Any,
+    *,
+    k: int | None = None,
+    max_loss: float | None = None,
+    price: float | None = None,
+    episodes: float | None = None,
+    span: float | None = None,
+    certify: bool = True,
+    time_limit: float = 30.0,
+    rng: Rng = None,
+    **table_settings: Any,
+) -> Clustering:
+    """``pastmaster.keep``, for a price that is a number; ``table_settings`` are those of ``told_losses``."""
+    question = asked(CALLER, (k, max_loss, price, episodes, span))
+    losses, table = told_losses(CALLER, scores, **table_settings)
+    seconds = within(CALLER, "time_limit", time_limit, 0.0, math.inf)
+    certify = flag(CALLER, "certify", certify)
     generator, seed = seeded(CALLER, rng)
     deadline = time.perf_counter() + seconds
     if question == "k":
@@ -48,18 +57,18 @@ def keep(
     return found.named(table.tasks, table.policies)
 
 
-def _question(**given: Any) -> str:
-    """Which of the four questions is asked: exactly one must be."""
-    asked = [name for name, value in given.items() if value is not None]
-    if asked in (["k"], ["max_loss"], ["price"], ["episodes", "span"]):
-        return asked[0]
+def asked(caller: str, given: tuple[Any, ...]) -> str:
+    """Which question is asked, of the values of ``QUESTIONS``: exactly one must be."""
+    names = [name for name, value in zip(QUESTIONS, given, strict=True) if value is not None]
+    if names in (["k"], ["max_loss"], ["price"], ["episodes", "span"]):
+        return names[0]
     wanted = "must be one question: k, or max_loss, or price, or episodes and span"
-    if not asked:
-        raise InvalidInputError(f"{CALLER}: nothing is asked, {wanted}")
-    if len(asked) == 1:
-        missing = "span" if asked == ["episodes"] else "episodes"
-        raise InvalidInputError(f"{CALLER}: {missing} is None, must be given where {asked[0]} is")
-    raise InvalidInputError(f"{CALLER}: {' and '.join(asked)} are given, {wanted}")
+    if not names:
+        raise InvalidInputError(f"{caller}: nothing is asked, {wanted}")
+    if len(names) == 1:
+        missing = "span" if names == ["episodes"] else "episodes"
+        raise InvalidInputError(f"{caller}: {missing} is None, must be given where {names[0]} is")
+    raise InvalidInputError(f"{caller}: {' and '.join(names)} are given, {wanted}")
 
 
 def _check_reachable(losses: Losses, table: Scores, limit: float) -> None:

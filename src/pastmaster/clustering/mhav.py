@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray, LongArray, as_floats
 from pastmaster.checks import is_finite, is_number, whole
-from pastmaster.clustering._chain_kernels import log_ladder_ratio
+from pastmaster.clustering._chain_kernels import ladder_step
 from pastmaster.clustering.chain import check_chances, checked_ladder
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
@@ -31,6 +31,7 @@ from pastmaster.tables import shown
 
 Point = TypeVar("Point")
 MOST_STEPS = 10**9  # whose trace fits into memory
+climb = getattr(ladder_step, "py_func", ladder_step)  # the Python of the kernel: to call compiled code takes longer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +109,7 @@ def minimize(
     for step in range(iterations):
         begun, u = time.perf_counter(), rng.random()
         if u < alpha and len(rungs) > 1:
-            rung = _climb(rung, here, rungs, w, up, rng)
+            rung = climb(rung, here, rungs, w, up, rng)
         elif alpha <= u < alpha + beta:
             proposal = propose(point, rng)
             if not isinstance(proposal, tuple) or len(proposal) != 2:
@@ -134,14 +135,6 @@ def _number(function: str, value: Any) -> float:
     if not (is_finite(value) or is_number(value)):
         raise InvalidInputError(f"mhav.minimize: {function} gave {shown(value)}, must give a number")
     return float(value)
-
-
-def _climb(rung: int, cost: float, ladder: FloatArray, weights: FloatArray, up: float, rng: np.random.Generator) -> int:
-    """The rung after one proposed move: ``ladder_step`` of the kernels, without the cost of calling one from Python."""
-    to = rung + 1 if rung == 0 or (rung < len(ladder) - 1 and rng.random() < up) else rung - 1
-    accept = (ladder[rung] - ladder[to]) * cost + weights[to] - weights[rung]
-    accept += log_ladder_ratio(rung, to, len(ladder), up)
-    return to if accept >= 0.0 or rng.random() < math.exp(accept) else rung
 
 
 def _checked(caller: str, ladder: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:

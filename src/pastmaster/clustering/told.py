@@ -18,9 +18,16 @@ from pastmaster.tables import cut, shown
 
 
 def told_losses(
-    caller: str, scores: Any, tasks: Any, policies: Any, weights: Any, must_keep: Any, never_keep: Any,
-    lower_is_better: Any,
-) -> tuple[Losses, Scores]:  # fmt: skip
+    caller: str,
+    scores: Any,
+    *,
+    tasks: Any = None,
+    policies: Any = None,
+    weights: Any = None,
+    must_keep: Any = None,
+    never_keep: Any = None,
+    lower_is_better: Any = False,
+) -> tuple[Losses, Scores]:
     """The losses of a table, with all that is told of it, and the table itself; the arguments are those of ``keep``."""
     table = read_scores(caller, scores, tasks, policies)
     costs = flag(caller, "lower_is_better", lower_is_better) or table.lower_is_better
