@@ -177,7 +177,7 @@ class ByHand:
             task.n_states, task.n_actions, int(task.start_states[0]), ours.task.horizon, task.gamma, *tables,
             len(setting.sources), actions, *setting.bounds, selector.beta, selector.delta,
             int(selector._settings[layout.CHECK_EVERY]), float(learner.steps[0]), learner.epsilon, EPISODES,
-            Seed.of(selector._rng), Seed.of(ours.rng), Seed.of(ours.trial.rng),
+            Seed.of(selector._rng), Seed.of(ours.rng), Seed.of(ours.learner_rng),
         )  # fmt: skip
         self.places = [x.ctypes.data for x in (self.Q, self.returns, self.arms)]
 

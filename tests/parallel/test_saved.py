@@ -454,18 +454,6 @@ def test_trials_go_on_from_what_is_saved(trials, selector, tmp_path, monkeypatch
                 trials(selector=selector, save=tmp_path, **other)
 
 
-def test_a_saved_trial_that_does_not_fit_is_run_again(tmp_path):
-    first = compiled_trials(save=tmp_path)
-    for name in ("returns", "arms", "Q", "words"):
-        path = next(iter(sorted(tmp_path.iterdir())))
-        arrays = saved_module.unpacked(path.read_bytes(), path.name)
-        arrays[name] = arrays[name][..., :-1]
-        path.write_bytes(saved_module.packed(arrays, path.name))
-        with pytest.warns(UserWarning, match="computed again"):
-            again = compiled_trials(save=tmp_path)
-        assert again.returns.tobytes() == first.returns.tobytes()
-
-
 class OwnSettings:
     def start(self, observations, actions, gamma, rng):
         return QLearning().start(observations, actions, gamma, rng)

@@ -11,7 +11,9 @@ import pytest
 import scipy
 
 from pastmaster import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
-from pastmaster.reuse.run import TrialResult, interval
+from pastmaster.reuse.episodes import Trial
+from pastmaster.reuse.protocols import adapted
+from pastmaster.reuse.run import interval
 from pastmaster.reuse.snapshots import Snapshots
 
 T_95 = {1: math.tan(0.475 * math.pi), 2: 0.95 * math.sqrt(2 / 0.0975)}  # Student's t at 97.5%: 12.706 and 4.303
@@ -30,7 +32,7 @@ def trial(
     policy=None,
     bounds=(0.0, 1.0),
     snapshots=(),
-) -> TrialResult:
+) -> Trial:
     """One trial as the engine would hand it over."""
     n_sources = int(max(arms)) if dropped is None else len(dropped)
     selector = SimpleNamespace(eliminated_at=np.array([-1] * n_sources if dropped is None else dropped))
@@ -40,13 +42,13 @@ def trial(
         selector.bounds = Bounds(*bounds)
     learner = SimpleNamespace(policy=np.array([0, 1]) if policy is None else policy, act=lambda s: 0)
     returns, arms = np.array(returns, float), np.array(arms, np.int32)
-    return TrialResult(
-        returns, arms, selector, learner, bounds=None, clipped=clipped, widened=widened, begun=begun,
-        snapshots=dict(snapshots),
-    )  # fmt: skip
+    selector.n_clipped = clipped
+    taken = Snapshots(len(returns))
+    taken.policies = dict(snapshots)
+    return Trial(adapted(selector), learner, returns, arms, taken, begun=begun, widened=widened)
 
 
-def run_of(*trials: TrialResult, n_sources: int = 2) -> TransferRun:
+def run_of(*trials: Trial, n_sources: int = 2) -> TransferRun:
     return TransferRun.of(list(trials), [np.array([i, i]) for i in range(n_sources)])
 
 

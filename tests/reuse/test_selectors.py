@@ -24,7 +24,6 @@ from pastmaster import (
 )
 from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
 from pastmaster.reuse.exp3_transfer import theorem_beta
-from pastmaster.reuse.selector import checksum
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
 SELECTORS = [*BOUNDED, ProbabilisticPolicyReuse]
@@ -466,46 +465,74 @@ def damaged(state, path, value):
     return state
 
 
+DAMAGE = [
+    (["selector"], "another"),
+    (["selector"], None),
+    (["selector"], damaged),
+    (["arguments"], damaged),
+    (["rng"], damaged),
+    (["arms"], damaged),
+    (["memory"], damaged),
+    (["arguments"], [1, 2]),
+    (["arguments", "surprise"], 1),
+    (["arguments", "rng"], 1),
+    (["arguments", "n_sources"], damaged),
+    (["arguments", "n_sources"], -1),
+    (["arguments", "n_sources"], 4),
+    (["arms"], [[1.0]]),
+    (["arms"], "x"),
+    (["arms"], None),
+    (["arms", 0], [1.0]),
+    (["arms", 3, 1], math.nan),
+    (["arms", 3, 1], math.inf),
+    (["arms", 3, 1], "x"),
+    (["memory"], [0.0]),
+    (["memory", 0], math.nan),
+    (["memory", 0], None),
+    (["rng"], None),
+    (["rng", "bit_generator"], "Dice"),
+    (["rng", "bit_generator"], damaged),
+    (["rng", "state"], damaged),
+    (["rng", "state"], 3),
+    (["rng", "state", "state"], "x"),
+]
+
+
 @every_selector
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (["selector"], "another"),
-        (["selector"], None),
-        (["selector"], damaged),
-        (["arguments"], damaged),
-        (["rng"], damaged),
-        (["arms"], damaged),
-        (["memory"], damaged),
-        (["arguments"], [1, 2]),
-        (["arguments", "surprise"], 1),
-        (["arguments", "rng"], 1),
-        (["arguments", "n_sources"], damaged),
-        (["arguments", "n_sources"], -1),
-        (["arguments", "n_sources"], 4),
-        (["arms"], [[1.0]]),
-        (["arms"], "x"),
-        (["arms"], None),
-        (["arms", 0], [1.0]),
-        (["arms", 3, 1], math.nan),
-        (["arms", 3, 1], math.inf),
-        (["arms", 3, 1], "x"),
-        (["memory"], [0.0]),
-        (["memory", 0], math.nan),
-        (["memory", 0], None),
-        (["rng"], None),
-        (["rng", "bit_generator"], "Dice"),
-        (["rng", "bit_generator"], damaged),
-        (["rng", "state"], damaged),
-        (["rng", "state"], 3),
-        (["rng", "state", "state"], "x"),
-    ],
-)
-def test_a_damaged_state_is_refused(cls, rng, path, value):
+def test_a_damaged_state_is_refused(cls, rng):
     selector = make(cls, rng)
     run(selector, 10, rng)
-    with pytest.raises(InvalidInputError, match=r"from_dict|n_sources"):
-        cls.from_dict(damaged(selector.to_dict(), path, value))
+    state = selector.to_dict()
+    for path, value in DAMAGE:
+        with pytest.raises(InvalidInputError, match=r"from_dict|n_sources"):
+            cls.from_dict(damaged(state, path, value))
+
+
+def leaves(value, path=()):
+    """Where the numbers, words and empty places of a state are."""
+    if not isinstance(value, dict | list) or not value:
+        yield [*path]
+        return
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(inner, (*path, key))
+
+
+@every_selector
+def test_nothing_in_a_state_can_change_unseen(cls, rng):
+    """Each number to its neighbour, each word to another, one after the other; two episodes are open, one waits."""
+    selector = make(cls, rng, 2)
+    first, _ = selector.ask(), selector.ask()
+    selector.tell(selector.ask(), 0.5)
+    state = json.loads(json.dumps(selector.to_dict()))
+    assert cls.from_dict(state).to_dict() == state
+    assert first in cls.from_dict(state).open
+    for path in leaves(state):
+        value = functools.reduce(lambda place, key: place[key], path, state)
+        other = value + 1 if type(value) is int else "x"
+        if isinstance(value, float):
+            other = math.nextafter(value, math.inf)
+        with pytest.raises(InvalidInputError):
+            cls.from_dict(damaged(state, path, other))
 
 
 @pytest.mark.parametrize("kind", ["MT19937", "Philox"])
@@ -553,21 +580,15 @@ def test_exp3_transfer_follows_algorithm_1(seed, elimination, beta):
         assert selector.active[[0, 2, 3, 4]].tolist() == [True, False, False, True]
 
 
-def sealed(cls, state):
-    """The state with the checksum of its numbers, which a test has changed."""
-    return state | {"checksum": checksum(cls.name, np.array(state["arms"]), np.array(state["memory"]))}
-
-
 def staged(cls, rng, counts, means, **settings):
-    """A selector about to check its sources, whose own episodes had these numbers and mean payoffs."""
-    state = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings).to_dict()
-    state["arms"][layout.COUNT] = [float(n) for n in counts]
-    state["arms"][layout.TOTAL] = [n * mean for n, mean in zip(counts, means, strict=True)]
-    state["arms"][layout.SEEN] = state["arms"][layout.COUNT]
-    state["arms"][layout.SEEN_TOTAL] = state["arms"][layout.SEEN_SQUARES] = state["arms"][layout.TOTAL]  # all 0 or 1
-    state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = float(sum(counts))
-    state["memory"][layout.NEXT_CHECK] = float(sum(counts) + 1)
-    return cls.from_dict(sealed(cls, state))
+    """A selector about to check its sources, whose own episodes had these numbers and mean payoffs, all 0 or 1."""
+    selector = make(cls, rng, len(counts) - 1, bounds=(0.0, 1.0), check_every=1, **settings)
+    totals = [n * mean for n, mean in zip(counts, means, strict=True)]
+    selector._arms[[layout.COUNT, layout.SEEN]] = counts
+    selector._arms[[layout.TOTAL, layout.SEEN_TOTAL, layout.SEEN_SQUARES]] = totals
+    selector._memory[[layout.EPISODE, layout.ASKED]] = sum(counts)
+    selector._memory[layout.NEXT_CHECK] = sum(counts) + 1
+    return selector
 
 
 def tell_learner(selector, x):
@@ -647,17 +668,10 @@ def test_a_shared_episode_counts_for_every_arm_that_could_have_run_it(rng):
 
 def test_dropping_the_source_with_all_the_weight_leaves_the_others_in_play(rng):
     """All other weights are exp(-1000) of its own, 0 in floating point, until they are taken relative to themselves."""
-    state = make(Exp3Transfer, rng, 2, bounds=(0.0, 1.0), check_every=1, beta=0.3).to_dict()
-    state["arms"][layout.COUNT] = [1000.0, 1000.0, 1000.0]
-    state["arms"][layout.TOTAL] = [0.0, 1000.0, 0.0]
-    state["arms"][layout.SEEN] = state["arms"][layout.COUNT]
-    state["arms"][layout.SEEN_TOTAL] = state["arms"][layout.SEEN_SQUARES] = state["arms"][layout.TOTAL]  # all 0 or 1
-    state["arms"][layout.LOG_WEIGHT] = [1000.0, 0.0, 0.0]
-    state["arms"][layout.WEIGHT] = [1.0, 0.0, 0.0]
-    state["memory"][layout.SHIFT] = 1000.0
-    state["memory"][layout.EPISODE] = state["memory"][layout.ASKED] = 3000.0
-    state["memory"][layout.NEXT_CHECK] = 3001.0
-    selector = Exp3Transfer.from_dict(sealed(Exp3Transfer, state))
+    selector = staged(Exp3Transfer, rng, [1000, 1000, 1000], [0.0, 1.0, 0.0], beta=0.3)
+    selector._arms[layout.LOG_WEIGHT] = [1000.0, 0.0, 0.0]
+    selector._arms[layout.WEIGHT] = [1.0, 0.0, 0.0]
+    selector._memory[layout.SHIFT] = 1000.0
     episode = selector.ask()
     selector.tell(episode, 0.0)
     assert selector.active.tolist() == [False, True, True]

@@ -172,8 +172,8 @@ def played(
             write(shadow.visits, learner.visits)
             shadow.own_episodes[0] = learner.own_episodes[0]
         total = episodes.episode(
-            task, sources, learner if real else shadow, arm if real else c, every, share, buffers,
-            rngs[1] if real else rngs[3], rngs[2] if real else rngs[3],
+            task, sources, learner if real else shadow, arm if real else c, 1.0, 1.0, False,
+            every or not real or arm == c, share, buffers, rngs[1] if real else rngs[3], rngs[2] if real else rngs[3],
         )  # fmt: skip
         if not real:
             counterfactual[t] = total
@@ -205,10 +205,6 @@ def learner_arrays(learner):
     return episodes.Learner(learner.Q, learner.visits, learner.steps, learner.epsilons, learner.own_episodes)
 
 
-def new_buffers(n_arms):
-    return episodes.Buffers(np.ones(n_arms), np.empty(n_arms, np.int64), np.empty(256, np.int64), np.empty(256))
-
-
 def learner_regrets(task, policies, seed, T, settings, share):
     """Mean returns lost to each source's value and to the learner's counterfactual return [runs, c + 1]."""
     bounds, c = return_bounds(task), len(policies)
@@ -222,8 +218,8 @@ def learner_regrets(task, policies, seed, T, settings, share):
         returns, counterfactual = np.empty(T), np.empty(T)
         assert played(
             *arrays, learner_arrays(learner), learner_arrays(shadow), selector._arms, selector._memory,
-            selector._settings, settings.learn_from == "every", share, new_buffers(c + 1), rngs[:4],
-            returns, counterfactual,
+            selector._settings, settings.learn_from == "every", share,
+            episodes.Buffers.of(c + 1, learner.Q.shape), rngs[:4], returns, counterfactual,
         )  # fmt: skip
         lost[run] = np.append(values, counterfactual.mean()) - returns.mean()
     return lost
@@ -314,7 +310,8 @@ def compiled_rounds(
         learner.own_episodes[0] = 0
         ran[r] = kernels.choose(arms, memory, settings, rngs[0].random())
         x[r] = episodes.episode(
-            task, sources, learner, ran[r], every, share, buffers, rngs[1], rngs[2]
+            task, sources, learner, ran[r], 1.0, 1.0, False, every or ran[r] == len(sources.mixed), share, buffers,
+            rngs[1], rngs[2],
         )  # fmt: skip
         kernels.record(arms, memory, settings, ran[r], x[r], buffers.likelihood if share else nobody)
         for i in range(arms.shape[1]):
@@ -329,8 +326,8 @@ def plain_rounds(task, learner, selector, share, n, seed):
     """The same by ask, the plain episode loop and tell."""
     problem = Problem(task, SOURCES, QLearning(), None, None, share)
     nothing = np.empty(0), np.empty(0, np.int32)
-    trial = Trial(problem, selector, learner, learner.rng, seed, *nothing, Snapshots(n))
-    engine = PlainEpisodes(task.to_gymnasium(), trial)
+    trial = Trial(selector, learner, *nothing, Snapshots(n))
+    engine = PlainEpisodes(problem, trial, seed, learner.rng, task.to_gymnasium())
     saved_arms, saved_memory, saved_Q = selector._arms.copy(), selector._memory.copy(), learner.Q.copy()
     ran, x, likelihoods, scores = np.empty(n, int), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
     for r in range(n):
@@ -360,8 +357,8 @@ def rounds_of(body, kind, share, seed, *, trained=True):
         ran, x, likelihood, after = np.empty(n, np.int64), np.empty(n), np.ones((n, C + 1)), np.empty((n, C + 1))
         compiled_rounds(
             simulated(task, task.horizon), source_arrays(SOURCES, task), learner_arrays(learner), selector._arms,
-            selector._memory, selector._settings, False, share, new_buffers(C + 1), rngs, ran, x, likelihood,
-            after,
+            selector._memory, selector._settings, False, share,
+            episodes.Buffers.of(C + 1, learner.Q.shape), rngs, ran, x, likelihood, after,
         )  # fmt: skip
     values = [start_value(task, policy) for policy in SOURCES] + [reuse_reference.learner_value(task, learner)]
     bounds = return_bounds(task)

@@ -1,5 +1,7 @@
 """Episodes of a tabular task, compiled: the twin of the plain loop in ``episodes``, bit for bit."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +33,31 @@ class Learner(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """Room for one episode: who agrees with its actions so far, and what to undo in the learner."""
+    """Room for one episode: who agrees with its actions so far, and what to undo in the learner.
+
+    ``changed`` [S, A] marks the entries of Q that it changed, ``places``, ``values`` and ``visits`` [S A] hold which
+    they are and what was there before; they are empty where nothing is ever undone.
+    """
 
     likelihood: FloatArray
     agreeing: npt.NDArray[np.int64]
+    changed: npt.NDArray[np.bool_]
     places: npt.NDArray[np.int64]
     values: FloatArray
+    visits: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n_arms: int, shape: tuple[int, int]) -> Buffers:
+        """For so many arms, and a Q of this shape."""
+        size = shape[0] * shape[1]
+        return cls(
+            likelihood=np.ones(n_arms),
+            agreeing=np.empty(n_arms, np.int64),
+            changed=np.zeros(shape, np.bool_),
+            places=np.empty(size, np.int64),
+            values=np.empty(size),
+            visits=np.empty(size, np.int64),
+        )
 
 
 @kernel
@@ -59,72 +80,6 @@ def one_of_best(Q, s, best, ties, first, epsilon, u):
                 pick -= 1
             action += 1
     return action
-
-
-@inlined
-def best_actions(Q, s):
-    """The largest Q(s, a), how many actions have it, and the first of them."""
-    best, ties, first = Q[s, 0], 1, 0
-    for a in range(1, Q.shape[1]):
-        if Q[s, a] > best:
-            best, ties, first = Q[s, a], 1, a
-        elif Q[s, a] == best:
-            ties += 1
-    return best, ties, first
-
-
-@kernel
-def epsilon_greedy(Q, s, epsilon, u):
-    """One uniform number decides all: explore or not, and which action, or which of the best."""
-    n_actions = Q.shape[1]
-    if u < epsilon:
-        return min(int(u / epsilon * n_actions), n_actions - 1)
-    best, ties, first = best_actions(Q, s)
-    return one_of_best(Q, s, best, ties, first, epsilon, u)
-
-
-@kernel
-def action_likelihood(Q, s, epsilon, action):
-    """How likely ``epsilon_greedy`` is to take the action."""
-    best, ties, _ = best_actions(Q, s)
-    return epsilon / Q.shape[1] + ((1.0 - epsilon) / ties if Q[s, action] == best else 0.0)
-
-
-@kernel
-def learn(learner, gamma, s, a, reward, following, terminated):
-    """Q(s, a) += step * (r + gamma max Q(s') - Q(s, a)), without what follows where the episode is over."""
-    Q = learner.Q
-    target = reward
-    if not terminated:
-        best = Q[following, 0]
-        for other in range(1, Q.shape[1]):
-            best = max(best, Q[following, other])
-        target = reward + gamma * best
-    step = learner.steps[0]
-    if len(learner.steps) > 1:
-        step = learner.steps[min(learner.visits[s, a], len(learner.steps) - 1)]
-        learner.visits[s, a] += 1
-    Q[s, a] += step * (target - Q[s, a])
-
-
-@kernel
-def unlearn(learner, places, values, n):
-    """Take back the latest n updates."""
-    n_actions = learner.Q.shape[1]
-    for i in range(n - 1, -1, -1):
-        s, a = places[i] // n_actions, places[i] % n_actions
-        learner.Q[s, a] = values[i]
-        if len(learner.steps) > 1:
-            learner.visits[s, a] -= 1
-
-
-@kernel
-def longer(array):
-    """A copy with twice the room."""
-    copy = np.empty(2 * len(array), array.dtype)
-    for i in range(len(array)):
-        copy[i] = array[i]
-    return copy
 
 
 @kernel
@@ -150,110 +105,95 @@ def still_agreeing(sources, buffers, n_agreeing, s, action, chance_of_learner):
     return kept
 
 
-@kernel
-def learned_episode(
-    Q, visits, steps, epsilon, source, actions, mixed, chances, psi, upsilon, next_state, rewards, ends, reach, s,
-    gamma, horizon, environment, rng,
+@inlined
+def episode(
+    task, sources, learner, arm, psi, upsilon, mixing, learning, share, buffers, environment_rng, learner_rng,
 ):  # fmt: skip
-    """An episode that the learner learns from and that nobody shares; returns its discounted return.
+    """Run one episode of any arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``.
 
-    The action of a ``source`` (-1: none, the episode is the learner's own) is taken with probability psi, times upsilon
-    at each step, else the learner's.
+    With ``mixing``, the action of a source is taken with probability psi, times upsilon at each step, else the
+    learner's. What the learner learns from a shared episode of a source is taken back, unless it is ``learning``.
 
-    The loop that most time is spent in, so written out: calls that pass arrays take longer than what they do. A row of
-    Q is scanned once, for the update of the step before and for the next action; again if the update changed it.
+    The loop that most time is spent in. So it is one function: calls that pass arrays take longer than what they do. A
+    row of Q is scanned once, for the update of the step before and for the next action; again if the update changed it.
     """
-    n_actions = Q.shape[1]
-    total, discount, step, size, reward = 0.0, 1.0, 0, steps[0], 0.0
-    before, action, updating = np.int64(0), np.int64(0), False
-    while True:
-        best, ties, first = Q[s, 0], 0, np.int64(0)
-        for a in range(1, n_actions):
-            best = max(best, Q[s, a])
-        for a in range(n_actions - 1, -1, -1):
-            if Q[s, a] == best:
-                ties, first = ties + 1, np.int64(a)
-        if updating:
-            Q[before, action] += size * (reward + gamma * best - Q[before, action])
-            updating = False
-            if before == s:
-                continue
-        if step == horizon:
-            return total
-        if source >= 0 and rng.random() < psi:
-            if mixed[source] < 0:
-                action = np.int64(actions[source, s])
-            else:
-                action = np.int64(draw(chances[mixed[source], s], rng.random()))
-        else:
-            u = rng.random()
-            if u < epsilon:
-                action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
-            else:
-                action = one_of_best(Q, s, best, ties, first, epsilon, u)
-        psi *= upsilon
-        k = 0
-        if reach.shape[2] > 1:
-            v = environment.random()
-            while reach[s, action, k] <= v:
-                k += 1
-        reward = rewards[s, action, k]
-        total += discount * reward
-        discount *= gamma
-        if len(steps) > 1:
-            size = steps[min(visits[s, action], len(steps) - 1)]
-            visits[s, action] += 1
-        if ends[s, action, k]:
-            Q[s, action] += size * (reward - Q[s, action])
-            return total
-        before, s, updating = s, np.int64(next_state[s, action, k]), True
-        step += 1
-
-
-@kernel
-def episode(task, sources, learner, arm, every, share, buffers, environment_rng, learner_rng):
-    """Run one episode of any arm; returns its discounted return. With ``share``, fills ``buffers.likelihood``."""
-    c = len(sources.mixed)
-    own = arm == c
-    learning = own or every or share
-    undoing = share and not (own or every)
+    Q, visits, steps = learner.Q, learner.visits, learner.steps
+    actions, mixed, chances = sources.actions, sources.mixed, sources.chances
+    next_state, rewards, ends, reach = task.next_state, task.reward, task.terminated, task.reach
+    gamma, horizon = task.gamma, task.horizon
+    n_actions, c = Q.shape[1], len(mixed)
+    own, undoing, looking = arm == c, share and not learning, mixing or learning or share
+    n_agreeing, n_changed = 0, 0
     epsilon = learner.epsilons[min(learner.own_episodes[0], len(learner.epsilons) - 1)]
-    places, values, n_agreeing = buffers.places, buffers.values, 0
+    if own and mixing:
+        epsilon = 0.0  # policy reuse plays the learned policy greedily
     if share:
         n_agreeing = c
         for i in range(c):
             buffers.agreeing[i] = i
             buffers.likelihood[i] = 1.0
         buffers.likelihood[c] = 1.0
-    total, discount, step, terminated = 0.0, 1.0, 0, False
+    total, discount, step, size, reward, ended = 0.0, 1.0, 0, steps[0], 0.0, False
+    before, action, updating = np.int64(0), np.int64(0), False
+    best, ties, first = 0.0, 0, np.int64(0)
     s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
-    while not terminated and step < task.horizon:
-        if own:
-            action = epsilon_greedy(learner.Q, s, epsilon, learner_rng.random())
-        elif sources.mixed[arm] < 0:
-            action = np.int64(sources.actions[arm, s])
+    while not ended:
+        if looking:
+            best, ties = Q[s, 0], 0
+            for a in range(1, n_actions):
+                best = max(best, Q[s, a])
+            for a in range(n_actions - 1, -1, -1):
+                if Q[s, a] == best:
+                    ties, first = ties + 1, np.int64(a)
+            if updating:
+                Q[before, action] += size * (reward + gamma * best - Q[before, action])
+                updating = False
+                if before == s:
+                    continue
+        if step == horizon:
+            break
+        if own or (mixing and not learner_rng.random() < psi):
+            u = learner_rng.random()
+            if u < epsilon:
+                action = np.int64(min(int(u / epsilon * n_actions), n_actions - 1))
+            else:
+                action = one_of_best(Q, s, best, ties, first, epsilon, u)
+        elif mixed[arm] < 0:
+            action = np.int64(actions[arm, s])
         else:
-            action = draw(sources.chances[sources.mixed[arm], s], learner_rng.random())
+            action = np.int64(draw(chances[mixed[arm], s], learner_rng.random()))
+        psi *= upsilon
         if share:
-            chance = action_likelihood(learner.Q, s, epsilon, action)
+            chance = epsilon / n_actions + ((1.0 - epsilon) / ties if Q[s, action] == best else 0.0)
             n_agreeing = still_agreeing(sources, buffers, n_agreeing, s, action, chance)
         k = 0
-        if task.reach.shape[2] > 1:
-            k = outcome(task.reach[s, action], environment_rng.random())
-        following, reward = np.int64(task.next_state[s, action, k]), task.reward[s, action, k]
-        terminated = task.terminated[s, action, k]
+        if reach.shape[2] > 1:
+            v = environment_rng.random()
+            while reach[s, action, k] <= v:
+                k += 1
+        reward, ended = rewards[s, action, k], ends[s, action, k]
         total += discount * reward
-        discount *= task.gamma
-        if learning:
-            if undoing:
-                if step == len(places):
-                    places, values = longer(places), longer(values)
-                places[step], values[step] = s * learner.Q.shape[1] + action, learner.Q[s, action]
-            learn(learner, task.gamma, s, action, reward, following, terminated)
-        s = following
+        discount *= gamma
+        if learning or undoing:
+            if undoing and not buffers.changed[s, action]:
+                buffers.changed[s, action] = True
+                buffers.places[n_changed], buffers.values[n_changed] = s * n_actions + action, Q[s, action]
+                if len(steps) > 1:
+                    buffers.visits[n_changed] = visits[s, action]
+                n_changed += 1
+            if len(steps) > 1:
+                size = steps[min(visits[s, action], len(steps) - 1)]
+                visits[s, action] += 1
+            updating = not ended
+            if ended:
+                Q[s, action] += size * (reward - Q[s, action])
+        before, s = s, np.int64(next_state[s, action, k])
         step += 1
-    if undoing:
-        unlearn(learner, places, values, step)
+    for i in range(n_changed):
+        s, action = buffers.places[i] // n_actions, buffers.places[i] % n_actions
+        Q[s, action], buffers.changed[s, action] = buffers.values[i], False
+        if len(steps) > 1:
+            visits[s, action] = buffers.visits[i]
     if own:
         learner.own_episodes[0] += 1
     return total
@@ -274,30 +214,23 @@ def play(
     episode, as policy reuse does; never with ``share``.
     """
     likelihood = buffers.likelihood[: len(buffers.likelihood) if share else 0]
-    c, own_episodes, epsilons = len(sources.mixed), learner.own_episodes, learner.epsilons
+    c = len(sources.mixed)
     for t in range(first, len(returns)):
         arm = choose(arms, memory, settings, uniforms[t])
-        if mixing or (arm == c and not share):
-            epsilon = epsilons[min(own_episodes[0], len(epsilons) - 1)]
-            if arm == c and mixing:
-                epsilon = 0.0  # policy reuse plays the learned policy greedily
-            s = np.int64(task.start_states[outcome(task.start_reach, environment_rng.random())])
-            returns[t] = learned_episode(
-                learner.Q, learner.visits, learner.steps, epsilon, arm if arm < c else -1, sources.actions,
-                sources.mixed, sources.chances, psi, upsilon, task.next_state, task.reward, task.terminated, task.reach,
-                s, task.gamma, task.horizon, environment_rng, learner_rng,
-            )  # fmt: skip
-            if arm == c:
-                own_episodes[0] += 1
-        elif len(constant) and arm < c and sources.mixed[arm] < 0 and not np.isnan(constant[arm]):
+        own = arm == c
+        if not own and len(constant) and sources.mixed[arm] < 0 and not np.isnan(constant[arm]):
             returns[t] = constant[arm]
         else:
-            returns[t] = episode(task, sources, learner, arm, every, share, buffers, environment_rng, learner_rng)
-            if len(constant) and arm < c:
+            learning = own or every or mixing
+            returns[t] = episode(
+                task, sources, learner, arm, psi, upsilon, mixing, learning, share, buffers, environment_rng,
+                learner_rng,
+            )  # fmt: skip
+            if len(constant) and not own:
                 constant[arm] = returns[t]
         chosen[t] = arm
         if not record(arms, memory, settings, arm, returns[t], likelihood):
             return t, True
-        if arm == c and own_episodes[0] == until:
+        if own and learner.own_episodes[0] == until:
             return t + 1, False
     return len(returns), False

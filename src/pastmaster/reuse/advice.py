@@ -27,11 +27,11 @@ import numpy as np
 
 from pastmaster.arrays import FloatArray, LongArray
 from pastmaster.reuse.fixed_policy import FixedPolicy
-from pastmaster.reuse.protocols import adapted, policy_to_keep
+from pastmaster.reuse.protocols import policy_to_keep
 from pastmaster.reuse.snapshots import PARTS
 
 if TYPE_CHECKING:
-    from pastmaster.reuse.run import TrialResult
+    from pastmaster.reuse.episodes import Trial
 
 CONFIDENCE = 0.95
 THETAS = 4.0 ** np.arange(-1, 6)  # 1/4 to 1024
@@ -73,28 +73,27 @@ class Advice:
         return f"mean {self.source_mean:.4g}; the learner is not shown to be worth more"
 
 
-def advise(result: TrialResult, n_sources: int) -> Advice:
+def advise(trial: Trial, n_sources: int) -> Advice:
     """The learner where the lower end of what it is worth is above the best source's mean, else that source."""
-    selector = adapted(result.selector)
-    bounds = selector.bounds if result.bounds is None else result.bounds
-    low, high = float(result.returns.min()), float(result.returns.max())
+    bounds = trial.selector.bounds if trial.bounds is None else trial.bounds
+    low, high = float(trial.returns.min()), float(trial.returns.max())
     if bounds is None:
         bounds = (low, high)
     span = bounds[1] - bounds[0]
-    own = result.returns[result.arms == n_sources]
-    of_sources = [result.returns[result.arms == arm] for arm in range(n_sources)]
-    if selector.mixes:
+    own = trial.returns[trial.arms == n_sources]
+    of_sources = [trial.returns[trial.arms == arm] for arm in range(n_sources)]
+    if trial.selector.mixes:
         of_sources = []  # mixed episodes are evidence about no source
-    last = policy_to_keep(result.learner)
+    last = policy_to_keep(trial.learner)
     source, source_mean = _best_source(of_sources, span)
-    if isinstance(result.learner, FixedPolicy):  # a policy like all others
+    if isinstance(trial.learner, FixedPolicy):  # a policy like all others
         arm = int(lower_bounds([*of_sources, own], span).argmax())
         return Advice(arm, last, None, -math.inf, source if arm == source else None, source_mean)
     low, high = min(low, bounds[0]), max(high, bounds[1])  # returns that were clipped lie outside
     scale = high - low or 1.0
-    after, end = _best_snapshot((own - low) / scale, sorted(result.snapshots), (source_mean - low) / scale)
+    after, end = _best_snapshot((own - low) / scale, sorted(trial.snapshots.policies), (source_mean - low) / scale)
     at_least = low + scale * end
-    policy = last if after is None else result.snapshots[after]
+    policy = last if after is None else trial.snapshots.policies[after]
     arm = source if source is not None and at_least <= source_mean else n_sources
     return Advice(arm, policy, after, at_least, source, source_mean)
 

@@ -6,12 +6,11 @@ from a source's episodes, its return is all that matters.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pastmaster.estimation.acting import episode_seed
 from pastmaster.estimation.jax_rollouts import PlayedRuns, Runs, is_program, play_runs
+from pastmaster.reuse.problem import Problem
 from pastmaster.tasks.gym_task import GymTask
 
 BLOCK = 64  # episodes: what runs at once on a CPU anyway
@@ -20,7 +19,8 @@ BLOCK = 64  # episodes: what runs at once on a CPU anyway
 class Ahead:
     """The returns of network sources in the episodes of one trial, a block at a time."""
 
-    def __init__(self, task: Any, sources: list[Any], seed: int, episodes: int, watched: bool) -> None:
+    def __init__(self, problem: Problem, seed: int, episodes: int, watched: bool) -> None:
+        task, sources = problem.task, problem.sources
         self.task, self.sources, self.seed, self.episodes = task, sources, seed, episodes
         self.seeded = isinstance(task, GymTask) and task.program is not None
         self.known = [not watched and is_program(task, [source]) for source in sources]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -121,9 +121,18 @@ class AskedEpisodes:
 
     def entries(self) -> list[list[Any]]:
         """All of them as plain JSON values."""
-        return [[n, a.arm, a.time, a.payoff, a.chances.tolist()] for n, a in self._by_number.items()]
+        return [_entry(number, asked) for number, asked in self._by_number.items()]
 
     def entry(self, number: int) -> list[Any] | None:
         """One of them; None where it is neither open nor waits."""
         asked = self._by_number.get(number)
-        return None if asked is None else [number, asked.arm, asked.time, asked.payoff, asked.chances.tolist()]
+        return None if asked is None else _entry(number, asked)
+
+    def put_back(self, entries: Iterable[list[Any]]) -> None:
+        """Take over what ``entries`` returned."""
+        for number, arm, time, payoff, chances in entries:
+            self.add(number, Asked(arm, time, np.array(chances, np.float64), payoff))
+
+
+def _entry(number: int, asked: Asked) -> list[Any]:
+    return [number, asked.arm, asked.time, asked.payoff, asked.chances.tolist()]

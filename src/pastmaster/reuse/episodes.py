@@ -24,40 +24,38 @@ from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.sources import acting
 from pastmaster.shield import Shield
+from pastmaster.values import Bounds
 
 
 @dataclass
 class Trial:
-    """One run of T episodes: who chooses, who learns, copies of what it learned, and the returns and arms so far."""
+    """One run of T episodes, on its way and at its end."""
 
-    problem: Problem
     selector: Selector | BroughtSelector
     learner: Any
-    rng: np.random.Generator
-    seed: int
     returns: FloatArray
     arms: IntArray
     snapshots: Snapshots
+    bounds: Bounds | None = None
+    begun: int = 0  # the episode at which the selector began
+    widened: int = 0  # how often it was started anew with wider bounds
     undiscounted: FloatArray | None = None  # sums of rewards, where episodes are not compiled
 
 
 class CompiledEpisodes:
     """Episodes of a tabular task by arrays of policies, compiled."""
 
-    def __init__(self, trial: Trial) -> None:
-        self.trial, problem, learner = trial, trial.problem, trial.learner
+    def __init__(self, problem: Problem, trial: Trial, seed: int, rng: np.random.Generator) -> None:
+        self.problem, self.trial, self.learner_rng, learner = problem, trial, rng, trial.learner
         self.task, self.sources = problem.arrays
         self.learner = kernels.Learner(learner.Q, learner.visits, learner.steps, learner.epsilons, learner.own_episodes)
-        self.rng, _ = gym.utils.seeding.np_random(trial.seed)
+        self.rng, _ = gym.utils.seeding.np_random(seed)
         self.uniforms: FloatArray | None = None
         # a source's return in such a task is the same every time, unless the learner learns from it or acts too
         fixed = problem.task.is_deterministic and len(problem.task.start_states) == 1
-        watched = problem.every or problem.share or trial.selector.mixes
-        self.constant = np.full(len(problem.sources), np.nan) if fixed and not watched else np.empty(0)
-        n_arms = len(problem.sources) + 1
-        self.buffers = kernels.Buffers(
-            np.ones(n_arms), np.empty(n_arms, np.int64), np.empty(256, np.int64), np.empty(256)
-        )
+        constant = fixed and not problem.is_watched(trial.selector)
+        self.constant = np.full(len(problem.sources) if constant else 0, np.nan)
+        self.buffers = kernels.Buffers.of(len(problem.sources) + 1, learner.Q.shape if problem.share else (0, 0))
 
     def play(self, first: int) -> int:
         """Run episodes from ``first`` on; returns the one whose return the selector refused, or their number."""
@@ -70,8 +68,8 @@ class CompiledEpisodes:
             with Shield():
                 first, refused = kernels.play(
                     self.task, self.sources, self.learner, selector._arms, selector._memory, selector._settings,
-                    trial.problem.every, trial.problem.share, selector.mixes, *selector.reuse, self.buffers,
-                    self.constant, self.uniforms, self.rng, trial.rng, first, trial.snapshots.due, trial.returns,
+                    self.problem.every, self.problem.share, selector.mixes, *selector.reuse, self.buffers,
+                    self.constant, self.uniforms, self.rng, self.learner_rng, first, trial.snapshots.due, trial.returns,
                     trial.arms,
                 )  # fmt: skip
             trial.snapshots.count(trial.learner, int(trial.learner.own_episodes[0]) - trial.snapshots.own_episodes)
@@ -81,17 +79,16 @@ class CompiledEpisodes:
 class PlainEpisodes:
     """Episodes of any Gymnasium environment by arrays or callables, in plain Python."""
 
-    def __init__(self, env: gym.Env[Any, Any], trial: Trial, progress: bool = False) -> None:
-        self.env, self.trial, self.progress = env, trial, progress
-        self.sources = trial.problem.sources
-        self.seed: int | None = trial.seed
-        self.source_actions = [
-            acting(source, trial.rng, f"transfer: sources[{i}]") for i, source in enumerate(self.sources)
-        ]
+    def __init__(
+        self, problem: Problem, trial: Trial, seed: int, rng: np.random.Generator, env: gym.Env[Any, Any],
+        progress: bool = False,
+    ) -> None:  # fmt: skip
+        self.problem, self.trial, self.rng, self.env, self.progress = problem, trial, rng, env, progress
+        self.sources = problem.sources
+        self.seed: int | None = seed
+        self.source_actions = [acting(source, rng, f"transfer: sources[{i}]") for i, source in enumerate(self.sources)]
         self.recurrent = [is_recurrent(source) for source in self.sources]
-        problem = trial.problem
-        watched = problem.every or problem.share or trial.selector.mixes  # someone else sees a source's episodes
-        self.ahead = Ahead(problem.task, self.sources, trial.seed, len(trial.returns), watched)
+        self.ahead = Ahead(problem, seed, len(trial.returns), problem.is_watched(trial.selector))
         self.sums = trial.undiscounted = np.empty(len(trial.returns))
 
     def play(self, first: int) -> int:
@@ -105,7 +102,7 @@ class PlainEpisodes:
             if not math.isfinite(total) or selector.refuses(total):
                 selector.cancel(asked)
                 return t
-            if trial.problem.share:
+            if self.problem.share:
                 selector.tell(asked, total, likelihood)
             else:
                 selector.tell(asked, total)
@@ -125,25 +122,20 @@ class PlainEpisodes:
         """Episode t, of an arm: its return, discounted and not, and how likely each arm would have been to act so."""
         if (known := self.ahead.returned(arm, t)) is not None:
             return *known, np.ones(len(self.sources) + 1)
-        trial, learner, problem = self.trial, self.trial.learner, self.trial.problem
+        trial, learner, problem = self.trial, self.trial.learner, self.problem
         own, mixing, share = arm == len(self.sources), trial.selector.mixes, problem.share
-        psi, upsilon = trial.selector.reuse if mixing else (1.0, 1.0)
-        learning = own or problem.every or share or mixing
-        undoing = share and not (own or problem.every)
+        psi, upsilon = trial.selector.reuse
+        learning = own or problem.every or mixing
+        undoing = share and not learning
         likelihood, changes = np.ones(len(self.sources) + 1), []
         total, plain, discount, step, over = 0.0, 0.0, 1.0, 0, False
         if not own and self.recurrent[arm]:
-            place = f"transfer: sources[{arm}]"
-            self.source_actions[arm] = acting(begun(self.sources[arm]), trial.rng, place)
-        try:
-            observation, _ = self.env.reset(seed=self.ahead.seed_of(t) if self.ahead.seeded else self.seed)
-        except Exception as error:  # of whatever kind: it is the environment's
-            problem.failed(error, "reset")
-        self.seed = None  # the first reset seeds the environment's own stream
+            self.source_actions[arm] = acting(begun(self.sources[arm]), self.rng, f"transfer: sources[{arm}]")
+        observation = self._reset(t)
         while not over and step < problem.horizon:
             if own:
                 action = learner.act(observation, 0.0) if mixing else learner.act(observation)
-            elif mixing and not trial.rng.random() < psi:
+            elif mixing and not self.rng.random() < psi:
                 action = learner.act(observation)
             else:
                 action = self.source_actions[arm](observation)
@@ -155,14 +147,14 @@ class PlainEpisodes:
                 terminated, truncated = bool(ended), bool(cut)
                 total += discount * float(reward)
                 plain += float(reward)
-            except Exception as error:
+            except Exception as error:  # the environment's
                 problem.failed(error, "step", arm, action)
             if not math.isfinite(total):
                 break  # nothing is learned from it, and the return is refused
             discount *= problem.gamma
-            if learning:
-                if undoing:
-                    changes.append((observation, action, learner.Q[observation, action]))
+            if undoing:
+                changes.append((observation, action, learner.Q[observation, action]))
+            if learning or undoing:
                 learner.learn(observation, action, float(reward), following, terminated)
             observation, over = following, terminated or truncated
             step += 1
@@ -172,6 +164,15 @@ class PlainEpisodes:
             end_of_own_episode(learner)
             trial.snapshots.count(learner)
         return total, plain, likelihood
+
+    def _reset(self, t: int) -> Any:
+        """The first observation of episode t; the first reset seeds the environment's own stream."""
+        seed = self.ahead.seed_of(t) if self.ahead.seeded else self.seed
+        self.seed = None
+        try:
+            return self.env.reset(seed=seed)[0]
+        except Exception as error:  # the environment's
+            self.problem.failed(error, "reset")
 
     def update_likelihood(self, likelihood: FloatArray, observation: Any, action: Any) -> None:
         """Multiply in how likely each arm is to take the action; raise all alike before all vanish."""

@@ -100,10 +100,20 @@ class Experience:
         known = self.values if self.best is None else np.column_stack([self.values, self.best])
         return known.max(axis=1) if known.shape[1] else np.zeros(len(known))
 
+    @property
+    def arrays(self) -> list[FloatArray | None]:
+        """All its numbers."""
+        return [self.values, self.errors, self.spread, self.best]
+
+    @property
+    def largest(self) -> float:
+        """The size of its largest number."""
+        return max(float(np.abs(array).max(initial=0.0)) for array in self.arrays if array is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        arrays = {"values": self.values, "errors": self.errors, "spread": self.spread, "best": self.best}
-        told: dict[str, Any] = {key: array.tolist() for key, array in arrays.items() if array is not None}
+        named = zip(("values", "errors", "spread", "best"), self.arrays, strict=True)
+        told: dict[str, Any] = {key: array.tolist() for key, array in named if array is not None}
         return told if self.sources is None else told | {"sources": list(self.sources)}
 
 

@@ -8,12 +8,14 @@ is what remains where it is refuted, and the guarantees are the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pastmaster.arrays import FloatArray
 from pastmaster.checks import whole
+from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout, _model_kernels as kernels, selector
 from pastmaster.reuse.experience import as_experience, likeness
@@ -25,6 +27,7 @@ LIKENESS = [layout.DEVIATION_OF_TASKS, layout.ODD, layout.UNLIKE, layout.DEVIATI
 # else in the new task; and however little they have in common, it is worth while to look among them first.
 LEAST_ODD, MOST_ODD = 0.02, 0.1
 MOST_UNLIKE = 0.2
+LARGEST = 1e100  # number of an experience, in spans of the bounds
 
 
 class Informed(RegretBalancing):
@@ -73,11 +76,15 @@ class Informed(RegretBalancing):
         n_sources = whole(type(self).__name__, "n_sources", n_sources, at_least=0, at_most=selector.MOST_SOURCES)
         self.experience = as_experience(type(self).__name__, experience, n_sources)
         self._begin(
-            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=self.experience, kappa=kappa,
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=None, kappa=kappa,
             preference=preference, delta=delta, check_every=check_every, clip=clip,
         )  # fmt: skip
-        (lower, _), span = self.bounds, self.bounds.span
-        known = self.experience
+        (lower, _), span, known = self.bounds, self.bounds.span, self.experience
+        if known.largest > LARGEST * span:
+            raise InvalidInputError(
+                f"{type(self).__name__}: experience has numbers as large as {known.largest:g}, must be at most "
+                f"{LARGEST:g} times the bounds' span, {span:g}: their squares are computed with"
+            )
         self._table(layout.VALUES)[:] = (np.column_stack([known.values, known.best_known]) - lower) / span
         payoffs = self._table(layout.VALUES)
         if known.errors is not None:
@@ -100,12 +107,14 @@ class Informed(RegretBalancing):
         n = len(self.experience.values)
         return (self._arms if arms is None else arms)[layout.EXPERIENCE + which * n :][:n]
 
-    def to_dict_alone(self) -> dict[str, Any]:
-        state = super().to_dict_alone()
-        return state | {"arguments": state["arguments"] | {"experience": self.experience.to_dict()}}
+    def _plain_arguments(self) -> dict[str, Any]:
+        return self._arguments | {"experience": self.experience.to_dict()}
 
-    def _fill(self, caller: str, state: Any) -> None:
-        super()._fill(caller, state)
+    def _given_arrays(self) -> list[FloatArray | None]:
+        return self.experience.arrays
+
+    def _take(self, state: Mapping[str, Any]) -> None:
+        super()._take(state)
         self._arms[layout.CHANGED, :-1] = 1.0
 
     @property

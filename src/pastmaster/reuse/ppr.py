@@ -17,6 +17,7 @@ from pastmaster.generators import Rng
 from pastmaster.reuse import _layout as layout
 from pastmaster.reuse.guarantee import RegretGuarantee
 from pastmaster.reuse.selector import Selector
+from pastmaster.values.bounds import checked_bounds
 
 
 class ProbabilisticPolicyReuse(Selector):
@@ -29,7 +30,7 @@ class ProbabilisticPolicyReuse(Selector):
     n_sources, rng
         As for `Exp3Transfer`.
     episodes, bounds
-        Accepted because all selectors are made by the same call; they change nothing.
+        Accepted because all selectors are made by the same call; they change nothing, but must be right.
     psi, upsilon : float
         The probability of the source's action at the first step of an episode that reuses it, and the factor by which
         it falls with every step, both in 0 .. 1.
@@ -64,6 +65,8 @@ class ProbabilisticPolicyReuse(Selector):
         rng: Rng = None,
     ) -> None:
         caller = type(self).__name__
+        if bounds is not None:
+            checked_bounds(caller, bounds)
         psi, upsilon = within(caller, "psi", psi, 0.0, 1.0), within(caller, "upsilon", upsilon, 0.0, 1.0)
         self.reuse = (psi, upsilon)
         self.temperature = within(caller, "temperature", temperature, 0.0, 1e100)

@@ -16,9 +16,10 @@ from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.reuse import _episode_kernels as kernels
 from pastmaster.reuse.defaults import default_learner
 from pastmaster.reuse.fixed_policy import FixedPolicy
-from pastmaster.reuse.protocols import Space, learns_from_every
+from pastmaster.reuse.protocols import BroughtSelector, Space, learns_from_every
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.sb3_learner import SB3Learning, fitting
+from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.sources import fitted, named_sources, of_space, source_arrays
 from pastmaster.tables import one_line, shown
 from pastmaster.tasks import Task
@@ -186,6 +187,10 @@ class Problem:
         if self.share and is_recurrent(policy):
             raise InvalidInputError(f"{place} is {shown(policy)}, must not be recurrent with share=True")
         return policy
+
+    def is_watched(self, selector: Selector | BroughtSelector) -> bool:
+        """Whether more comes of a source's episode than its return: somebody learns from it or acts in it."""
+        return self.every or self.share or selector.mixes
 
     @property
     def compilable(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from pastmaster.checks import is_finite, is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.reuse.advice import CONFIDENCE, Advice, advise, lower_bounds
 from pastmaster.reuse.drawing import draw_curves, draw_run
+from pastmaster.reuse.episodes import Trial
 from pastmaster.reuse.protocols import adapted
 from pastmaster.reuse.sources import LEARNER, numbered
 from pastmaster.reuse.windows import windows
@@ -25,21 +25,6 @@ from pastmaster.values import Bounds
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-class TrialResult(NamedTuple):
-    """One trial; selector, learner and bounds as they ended, ``begun`` the episode at which the last selector began."""
-
-    returns: FloatArray
-    arms: IntArray
-    selector: Any
-    learner: Any
-    bounds: Bounds | None
-    clipped: int
-    widened: int
-    begun: int
-    undiscounted: FloatArray | None = None
-    snapshots: Mapping[int, Any] = MappingProxyType({})  # copies of the learner's policy, by its own episodes before
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,27 +85,27 @@ class TransferRun:
 
     @classmethod
     def of(
-        cls, results: list[TrialResult], sources: list[Any], bounds_from: str = "declared", *,
+        cls, trials: list[Trial], sources: list[Any], bounds_from: str = "declared", *,
         names: Sequence[str] | None = None, gamma: float | None = None, seed: int | None = None,
     ) -> TransferRun:  # fmt: skip
         """The trials together."""
-        sums = [r.undiscounted for r in results if r.undiscounted is not None]
+        sums = [trial.undiscounted for trial in trials if trial.undiscounted is not None]
         return cls(
-            np.stack([r.returns for r in results]),
-            np.stack([r.arms for r in results]),
-            np.stack([_eliminations(r, len(sources)) for r in results]),
-            np.array([r.clipped for r in results]),
-            np.array([r.widened for r in results]),
-            [advise(r, len(sources)) for r in results],
-            [r.selector for r in results],
-            [r.learner for r in results],
-            sources,
-            [r.bounds for r in results],
-            bounds_from,
-            [*(numbered(len(sources)) if names is None else names), LEARNER],
-            gamma,
-            np.stack(sums) if len(sums) == len(results) else None,
-            seed,
+            returns=np.stack([trial.returns for trial in trials]),
+            arms=np.stack([trial.arms for trial in trials]),
+            eliminated_at=np.stack([_eliminations(trial, len(sources)) for trial in trials]),
+            clipped=np.array([trial.selector.n_clipped for trial in trials]),
+            widened=np.array([trial.widened for trial in trials]),
+            advice=[advise(trial, len(sources)) for trial in trials],
+            selectors=[getattr(trial.selector, "original", trial.selector) for trial in trials],
+            learners=[trial.learner for trial in trials],
+            sources=sources,
+            bounds=[trial.bounds for trial in trials],
+            bounds_from=bounds_from,
+            arm_names=[*(numbered(len(sources)) if names is None else names), LEARNER],
+            gamma=gamma,
+            undiscounted=np.stack(sums) if len(sums) == len(trials) else None,
+            seed=seed,
         )
 
     @property
@@ -316,7 +301,7 @@ def _checked_optimum(caller: str, optimum: Any) -> float | None:
     return None if optimum is None else float(optimum)
 
 
-def _eliminations(result: TrialResult, n_sources: int) -> LongArray:
-    known = adapted(result.selector).eliminated_at
+def _eliminations(trial: Trial, n_sources: int) -> LongArray:
+    known = trial.selector.eliminated_at
     dropped = np.full(n_sources, -1) if known is None else np.asarray(known, np.int64)
-    return np.where(dropped >= 0, dropped + result.begun, -1)
+    return np.where(dropped >= 0, dropped + trial.begun, -1)

@@ -12,7 +12,7 @@ the failed ones, are not seen before slow ones. ``docs/guarantees.md`` has what 
 
 from __future__ import annotations
 
-import hashlib
+import json
 import math
 import os
 import threading
@@ -24,9 +24,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_array, as_floats
+from pastmaster.arrays import BoolArray, FloatArray, LongArray, as_floats
 from pastmaster.checks import (
-    LARGEST_SEED,
     called_as,
     chosen,
     flag,
@@ -41,6 +40,7 @@ from pastmaster.checks import (
 )
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, rng_from_dict, rng_to_dict, seeded
+from pastmaster.parallel import digest
 from pastmaster.reuse import _layout as at, _selector_kernels as kernels
 from pastmaster.reuse.asked import NOTHING, Asked, AskedEpisodes, Episode
 from pastmaster.reuse.guarantee import RegretGuarantee
@@ -289,28 +289,42 @@ class Selector(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain JSON values; ``from_dict`` continues from it, bit for bit."""
         with LOCK:
-            return self.to_dict_alone() | {"open": self._asked.entries()}
+            return self._state(self._asked.entries())
 
     def to_dict_alone(self) -> dict[str, Any]:
         """What ``to_dict`` returns but without episodes, in a time that does not depend on how many are open."""
         with LOCK:
-            return {
-                "selector": self.name,
-                "arguments": deepcopy(self._arguments),
-                "rng": rng_to_dict(self._rng),
-                "arms": self._arms[: at.N_ROWS].tolist(),
-                "memory": self._memory.tolist(),
-                "checksum": checksum(self.name, self._arms[: at.N_ROWS], self._memory),
-                "open": [],
-                "most_open": self._asked.most_open,
-                "seed": self.seed,
-            }
+            return self._state([])
+
+    def _state(self, entries: list[list[Any]]) -> dict[str, Any]:
+        rng, most_open = rng_to_dict(self._rng), self._asked.most_open
+        arrays = [self._arms[: at.N_ROWS], self._memory, *self._given_arrays()]
+        words = json.dumps([self.name, self._arguments, rng, entries, most_open, self.seed])
+        return {
+            "selector": self.name,
+            "arguments": self._plain_arguments(),
+            "rng": rng,
+            "arms": self._arms[: at.N_ROWS].tolist(),
+            "memory": self._memory.tolist(),
+            "checksum": digest(words, arrays, versions=False),
+            "open": entries,
+            "most_open": most_open,
+            "seed": self.seed,
+        }
+
+    def _plain_arguments(self) -> dict[str, Any]:
+        """What the constructor was given, as plain JSON values."""
+        return deepcopy(self._arguments)
+
+    def _given_arrays(self) -> list[FloatArray | None]:
+        """What the constructor was given beside plain values."""
+        return []
 
     def pending(self, numbers: Iterable[int]) -> dict[int, list[Any]]:
         """What ``to_dict`` has of those of these episodes that are open, or told and wait for an earlier one."""
-        wanted = [n for n in listed(numbers, f"{type(self).__name__}.pending: numbers") if is_whole(n)]
+        wanted = listed(numbers, f"{type(self).__name__}.pending: numbers")
         with LOCK:
-            found = {int(number): self._asked.entry(int(number)) for number in wanted}
+            found = {number: self._asked.entry(number) for number in wanted}
         return {number: entry for number, entry in found.items() if entry is not None}
 
     @property
@@ -326,69 +340,48 @@ class Selector(ABC):
 
     def arm_of(self, number: int) -> int | None:
         """The arm of an open episode; None where the number is of none."""
-        asked = self._asked.get(number) if is_whole(number) else None
+        asked = self._asked.get(number)
         return None if asked is None else asked.arm
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Make a selector from what ``to_dict`` returned."""
-        caller = f"{cls.__name__}.from_dict"
-        state = mapping(state, f"{caller}: state", "what to_dict returned")
-        for key in ("selector", "arguments", "rng", "arms", "memory", "checksum", "open"):
-            if key not in state:
-                raise InvalidInputError(f"{caller}: {key!r} is missing, must be what to_dict returned")
-        if not is_word(state["selector"], [cls.name]):
-            raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
-        arguments = mapping(state["arguments"], f"{caller}: arguments", "what to_dict returned")
-        n_arms = whole(caller, "n_sources", arguments.get("n_sources"), at_least=0) + 1
-        numbers(caller, "arms", state["arms"], (at.N_ROWS, n_arms))  # of its size, before memory is taken
+        caller, wanted = f"{cls.__name__}.from_dict", "what to_dict returned"
+        state = mapping(state, f"{caller}: state", wanted)
         try:
+            if not is_word(state["selector"], [cls.name]):
+                raise InvalidInputError(f"{caller}: this is a {shown(state['selector'])}, must be a {cls.name!r}")
             with called_as(caller):
-                selector = cls(**arguments, rng=rng_from_dict(state["rng"]))
-        except TypeError as error:
-            raise InvalidInputError(f"{caller}: arguments do not fit: {shown(error)}") from None
-        selector._fill(caller, state)
+                selector = cls(**state["arguments"], rng=rng_from_dict(state["rng"]))
+            selector._take(state)
+            intact = selector.to_dict() == state  # the checksum is part of it
+        except InvalidInputError:
+            raise
+        except KeyError as error:
+            raise InvalidInputError(f"{caller}: {error} is missing, must be {wanted}") from None
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"{caller}: state is not {wanted}: {shown(error)}") from None
+        if not intact:
+            raise InvalidInputError(f"{caller}: its content does not have its checksum, must be {wanted}")
         return selector
 
-    def _fill(self, caller: str, state: Mapping[str, Any]) -> None:
+    def _take(self, state: Mapping[str, Any]) -> None:
         """Take over the numbers and the open episodes of a state."""
-        for key, array in (("arms", self._arms[: at.N_ROWS]), ("memory", self._memory)):
-            array[...] = numbers(caller, key, state[key], array.shape)
-        if state["checksum"] != checksum(self.name, self._arms[: at.N_ROWS], self._memory):
-            raise InvalidInputError(f"{caller}: its numbers do not have its checksum, must be what to_dict returned")
-        if not isinstance(state["open"], list):
-            raise InvalidInputError(f"{caller}: open is {shown(state['open'])}, must be a list")
-        last = -1
-        for place, entry in enumerate(state["open"]):
-            last, asked = self._checked_entry(f"{caller}: open[{place}]", entry, last)
-            self._asked.add(last, asked)
-        seed, most_open = state.get("seed"), state.get("most_open")
-        self.seed = None if seed is None else whole(caller, "seed", seed, at_least=0, at_most=LARGEST_SEED)
-        least, most = max(1, self._asked.n_open), max(1, self.n_asked)
-        self._asked.most_open = whole(caller, "most_open", most_open, at_least=least, at_most=most)
+        self._arms[: at.N_ROWS] = state["arms"]
+        self._memory[:] = state["memory"]
+        self.seed = state["seed"]
+        self._asked.put_back(state["open"])
+        self._asked.most_open = state["most_open"]
+
+    def _put_back(self, entries: Iterable[list[Any]]) -> None:
+        """Take over the episodes of a selector whose state was written by ``to_dict_alone``."""
+        self._asked.put_back(entries)
         opened = self._asked.open_per_arm(self.n_sources + 1)
         if not np.array_equal(opened, self._arms[at.OPEN]):
             raise InvalidInputError(
-                f"{caller}: open has {opened.tolist()} episodes of each arm, must be {self._arms[at.OPEN].tolist()}"
+                f"{type(self).__name__}: {opened.tolist()} episodes of each arm are open, must be "
+                f"{self._arms[at.OPEN].tolist()}"
             )
-
-    def _checked_entry(self, place: str, entry: Any, last: int) -> tuple[int, Asked]:
-        """An episode as ``to_dict`` writes it, asked for after the ``last``."""
-        if not isinstance(entry, list) or len(entry) != 5:
-            raise InvalidInputError(f"{place} is {shown(entry)}, must be [number, arm, time, payoff, probabilities]")
-        number, arm, time, payoff, chances = entry
-        number = whole(place, "number", number, at_least=last + 1, at_most=self.n_asked - 1)
-        arm = whole(place, "arm", arm, at_least=0, at_most=self.n_sources)
-        time = within(place, "time", time, 1.0, self.n_asked)
-        if payoff is not None:
-            limits = (0.0, 1.0) if self.bounded else (-LARGEST_RETURN, LARGEST_RETURN)
-            return number, Asked(arm, time, NOTHING, within(place, "payoff", payoff, *limits))
-        row = numbers(place, "probabilities", chances, (self.n_sources + 1,))
-        if not (row >= 0.0).all() or not row[arm] > 0.0 or abs(row.sum() - 1.0) > 1e-9:
-            raise InvalidInputError(
-                f"{place}: probabilities are {row.tolist()}, must sum to 1, and be above 0 for arm {arm}"
-            )
-        return number, Asked(arm, time, row)
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all of it at one moment, shared with nobody."""
@@ -440,22 +433,6 @@ class Selector(ABC):
                 f"and above 0 for some arm that could have been asked for, as arm {asked.arm} was"
             )
         return shares
-
-
-def checksum(name: str, arms: FloatArray, memory: FloatArray) -> str:
-    """Of a selector's numbers, bit for bit: it finds accidents, not forgeries."""
-    whole_state = hashlib.sha256(name.encode())
-    for array in (arms, memory):
-        whole_state.update(np.ascontiguousarray(array, "<f8").tobytes())
-    return whole_state.hexdigest()
-
-
-def numbers(caller: str, key: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Finite numbers of a shape."""
-    array = as_array(values, f"{caller}: {key}", None)
-    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise InvalidInputError(f"{caller}: {key} has shape {array.shape}, must be finite numbers {shape}")
-    return array.astype(np.float64)
 
 
 INDEPENDENT = "It is proven if returns and their delays do not depend on the arms of episodes that are still open."

@@ -19,7 +19,7 @@ class Snapshots:
     """
 
     def __init__(self, episodes: int) -> None:
-        self.every = distance(episodes)
+        self.every = -(-episodes // PARTS)  # own episodes between two copies
         self.own_episodes = 0
         self.policies: dict[int, Any] = {}
 
@@ -41,8 +41,3 @@ class Snapshots:
             self.policies[self.own_episodes] = copied
         except Exception:  # of whatever kind: it is the learner's, and the run does not need the copy
             self.policies.clear()
-
-
-def distance(episodes: int) -> int:
-    """How many own episodes lie between two snapshots, in a trial of so many episodes."""
-    return -(-episodes // PARTS)

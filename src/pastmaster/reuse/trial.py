@@ -20,7 +20,6 @@ from pastmaster.reuse.problem import Problem
 from pastmaster.reuse.protocols import BroughtSelector, SelectorProtocol, adapted
 from pastmaster.reuse.q_learning import QLearning
 from pastmaster.reuse.regret_balancing import RegretBalancing
-from pastmaster.reuse.run import TrialResult
 from pastmaster.reuse.selector import Selector
 from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.tsallis_inf import TsallisINF
@@ -118,95 +117,91 @@ class Plan:
             )
         return made
 
+    def started(
+        self, episodes: int, bounds: Bounds | None, limits: Bounds | None, rng: np.random.Generator
+    ) -> Selector | BroughtSelector:
+        """A fresh selector that clips if it is to; one of the caller's own is told returns within ``limits``."""
+        selector = adapted(self.make(episodes, bounds, rng), limits)
+        if self.on_violation == "clip" and not self.running:
+            selector.start_clipping()
+        return selector
+
     def compiles(self, selector: Any) -> bool:
         """Whether the compiled body does what this selector's ask and tell would do."""
         return self.problem.compilable and type(selector) in SELECTORS.values() and not selector.open
 
 
-def run_trial(plan: Plan, stream: np.random.Generator) -> TrialResult:
+def run_trial(plan: Plan, stream: np.random.Generator) -> Trial:
     """One trial, under a watch where the task has a time limit."""
     watch = plan.problem.watch()
-    return watched(lambda: TrialRun(plan, stream, watch).result(), watch)
+    return watched(lambda: _run(plan, stream, watch), watch)
 
 
-class TrialRun:
-    """A trial on its way: the engine, the bounds so far, and how often they were widened."""
+def _run(plan: Plan, stream: np.random.Generator, watch: Watch) -> Trial:
+    problem, episodes = plan.problem, plan.episodes
+    rng, environment_rng, learner_rng = stream.spawn(3)
+    bounds = None if plan.running else plan.bounds
+    trial = Trial(
+        plan.started(episodes, plan.bounds, bounds, rng),
+        problem.new_learner(learner_rng),
+        np.empty(episodes),
+        np.empty(episodes, np.int32),
+        Snapshots(episodes),
+        bounds,
+    )
+    seed = int(environment_rng.integers(2**31))
+    if plan.compiles(trial.selector):
+        _play(plan, CompiledEpisodes(problem, trial, seed, learner_rng), rng)
+        return trial
+    env = problem.environment(watch)
+    try:
+        engine = PlainEpisodes(problem, trial, seed, learner_rng, env, plan.progress)
+        if plan.running and not trial.selector.mixes:  # policy reuse needs no bounds
+            _open(plan, engine, rng)
+        _play(plan, engine, rng)
+    finally:
+        problem.leave(env)
+    return trial
 
-    def __init__(self, plan: Plan, stream: np.random.Generator, watch: Watch) -> None:
-        self.plan, problem = plan, plan.problem
-        self.rng, environment_rng, learner_rng = stream.spawn(3)
-        self.bounds = None if plan.running else plan.bounds
-        self.begun, self.widened = 0, 0  # the episode at which the last selector began; restarts
-        selector, learner = self._selector(plan.episodes, plan.bounds), problem.new_learner(learner_rng)
-        seed, returns = int(environment_rng.integers(2**31)), np.empty(plan.episodes)
-        arms, snapshots = np.empty(plan.episodes, np.int32), Snapshots(plan.episodes)
-        self.trial = Trial(problem, selector, learner, learner_rng, seed, returns, arms, snapshots)
-        self.engine: CompiledEpisodes | PlainEpisodes
-        if plan.compiles(self.trial.selector):
-            self.engine = CompiledEpisodes(self.trial)
-        else:
-            self.engine = PlainEpisodes(problem.environment(watch), self.trial, plan.progress)
 
-    def _selector(self, episodes: int, bounds: Bounds | None) -> Selector | BroughtSelector:
-        """A fresh selector that clips if it is to."""
-        selector = adapted(self.plan.make(episodes, bounds, self.rng), self.bounds)
-        if self.plan.on_violation == "clip" and not self.plan.running:
-            selector.start_clipping()
-        return selector
+def _open(plan: Plan, engine: PlainEpisodes, rng: np.random.Generator) -> None:
+    """Run the first episodes of running bounds, and start the selector of all others."""
+    trial = engine.trial
+    trial.begun = engine.open()
+    seen = trial.returns[: trial.begun]
+    for t in np.flatnonzero(~np.isfinite(seen)).tolist():
+        raise _not_finite(t, seen[t])
+    trial.bounds = Bounds(float(seen.min()), float(seen.max())).with_span()
+    if trial.begun < plan.episodes:
+        trial.selector = plan.started(plan.episodes - trial.begun, trial.bounds, trial.bounds, rng)
 
-    def result(self) -> TrialResult:
-        """Run all episodes."""
-        try:
-            self._play(self._open() if self.plan.running else 0)
-        finally:
-            if isinstance(self.engine, PlainEpisodes):
-                self.plan.problem.leave(self.engine.env)
-        trial, selector = self.trial, self.trial.selector
-        original = selector.original if isinstance(selector, BroughtSelector) else selector
-        return TrialResult(
-            trial.returns, trial.arms, original, trial.learner, self.bounds, selector.n_clipped, self.widened,
-            self.begun, trial.undiscounted, trial.snapshots.policies,
-        )  # fmt: skip
 
-    def _open(self) -> int:
-        """The first episodes of running bounds, and the selector of all others; returns how many those were."""
-        if self.trial.selector.mixes or isinstance(self.engine, CompiledEpisodes):
-            return 0  # policy reuse needs no bounds, and a task of arrays has its own
-        opened, episodes = self.engine.open(), self.plan.episodes
-        seen = self.trial.returns[:opened]
-        if not np.isfinite(seen).all():
-            first = int(np.argmin(np.isfinite(seen)))
+def _play(plan: Plan, engine: CompiledEpisodes | PlainEpisodes, rng: np.random.Generator) -> None:
+    """Run all episodes that are left, widening the bounds where that is asked for."""
+    trial, first = engine.trial, engine.trial.begun
+    while (stopped := engine.play(first)) < plan.episodes:
+        value, first = float(trial.returns[stopped]), stopped + 1
+        if not math.isfinite(value):
+            raise _not_finite(stopped, value)
+        if trial.bounds is None or not (plan.running or plan.on_violation == "widen"):
+            lower, upper = trial.bounds or trial.selector.bounds
             raise InvalidInputError(
-                f"transfer: the return of episode {first} is {seen[first]}, must be a finite number"
+                f"transfer: the return of episode {stopped} is {value:.6g}, must be within the declared bounds "
+                f"{lower:.6g} .. {upper:.6g}: declare wider ones, or pass on_violation='widen' or 'clip'"
             )
-        self.bounds = Bounds(float(seen.min()), float(seen.max())).with_span()
-        if opened < episodes:
-            self.trial.selector = self._selector(episodes - opened, self.bounds)
-        return opened
+        trial.bounds = wider(trial.bounds, value)
+        trial.widened += 1
+        if first == plan.episodes:
+            return
+        trial.begun, trial.selector = first, plan.started(plan.episodes - first, trial.bounds, trial.bounds, rng)
+        if trial.selector.refuses(value):
+            raise InvalidInputError(
+                f"transfer: selector keeps to {tuple(trial.selector.bounds)}, must take the bounds it is given"
+            )
 
-    def _play(self, first: int) -> None:
-        """Run all episodes from ``first`` on, widening the bounds where that is asked for."""
-        self.begun, episodes = first, self.plan.episodes
-        while (stopped := self.engine.play(first)) < episodes:
-            value, first = float(self.trial.returns[stopped]), stopped + 1
-            if not math.isfinite(value):
-                raise InvalidInputError(
-                    f"transfer: the return of episode {stopped} is {value}, must be a finite number"
-                )
-            if self.bounds is None or not (self.plan.running or self.plan.on_violation == "widen"):
-                lower, upper = self.bounds or self.trial.selector.bounds
-                raise InvalidInputError(
-                    f"transfer: the return of episode {stopped} is {value:.6g}, must be within the declared bounds "
-                    f"{lower:.6g} .. {upper:.6g}: declare wider ones, or pass on_violation='widen' or 'clip'"
-                )
-            self.bounds, self.widened = wider(self.bounds, value), self.widened + 1
-            if first < episodes:
-                self.begun, self.trial.selector = first, self._selector(episodes - first, self.bounds)
-                if self.trial.selector.refuses(value):
-                    raise InvalidInputError(
-                        f"transfer: selector keeps to {tuple(self.trial.selector.bounds)}, must take the bounds it is "
-                        "given"
-                    )
+
+def _not_finite(episode: int, value: float) -> InvalidInputError:
+    return InvalidInputError(f"transfer: the return of episode {episode} is {value}, must be a finite number")
 
 
 def wider(bounds: Bounds, value: float) -> Bounds:

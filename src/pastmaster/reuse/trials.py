@@ -16,10 +16,11 @@ from pastmaster import parallel
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import rng_from_dict, rng_to_dict
 from pastmaster.policies.convert import data_of
+from pastmaster.reuse.episodes import Trial
 from pastmaster.reuse.problem import Problem
-from pastmaster.reuse.q_learning import QLearner, QLearning
-from pastmaster.reuse.run import TrialResult
-from pastmaster.reuse.snapshots import distance
+from pastmaster.reuse.q_learning import QLearning
+from pastmaster.reuse.selector import Selector
+from pastmaster.reuse.snapshots import Snapshots
 from pastmaster.reuse.trial import SELECTORS, Plan
 from pastmaster.values import Bounds
 
@@ -29,7 +30,7 @@ LEARNED = ("Q", "visits", "own_episodes")
 
 def saved_trials(
     folder: Path, plan: Plan, fresh: Any, streams: Sequence[np.random.Generator]
-) -> parallel.Saved[np.random.Generator, TrialResult]:
+) -> parallel.Saved[np.random.Generator, Trial]:
     """Where the trials are kept; ``fresh`` is a selector as the first trial would start with."""
     problem, factory = plan.problem, plan.factory
     if (factory.func if isinstance(factory, partial) else factory) not in SELECTORS.values():
@@ -54,81 +55,59 @@ def _refused(what: str, wanted: str) -> InvalidInputError:
     )
 
 
-def _to_arrays(results: list[TrialResult]) -> dict[str, npt.NDArray[Any]]:
+def _to_arrays(trials: list[Trial]) -> dict[str, npt.NDArray[Any]]:
     """A chunk's trials."""
-    arrays = {key: np.stack([getattr(result.learner, key) for result in results]) for key in LEARNED}
-    taken = [np.array([policy for _, policy in sorted(result.snapshots.items())]) for result in results]
-    most, n_states = max(map(len, taken)), results[0].learner.Q.shape[0]
-    arrays["snapshots"] = np.zeros((len(results), most, n_states), np.int32)
-    for trial, policies in zip(arrays["snapshots"], taken, strict=True):
-        trial[: len(policies)] = policies.reshape(-1, n_states)
-    words = [
-        {
-            "selector": result.selector.to_dict(),
-            "learner_rng": rng_to_dict(result.learner.rng),
-            "bounds": result.bounds,
-            "counts": [result.clipped, result.widened, result.begun],
-        }
-        for result in results
-    ]
-    returns, arms = np.stack([r.returns for r in results]), np.stack([r.arms for r in results])
-    sums = [r.undiscounted for r in results if r.undiscounted is not None]
+    arrays = {key: np.stack([getattr(trial.learner, key) for trial in trials]) for key in LEARNED}
+    for key in ("returns", "arms"):
+        arrays[key] = np.stack([getattr(trial, key) for trial in trials])
+    sums = [trial.undiscounted for trial in trials if trial.undiscounted is not None]
     if sums:
         arrays["undiscounted"] = np.stack(sums)
-    return arrays | {"returns": returns, "arms": arms, "words": parallel.as_text(words)}
+    words = []
+    for i, trial in enumerate(trials):
+        policies, selector = trial.snapshots.policies, trial.selector
+        assert isinstance(selector, Selector)
+        arrays[f"snapshots_{i}"] = np.array([policies[after] for after in sorted(policies)], np.int32)
+        words.append(
+            {
+                "selector": selector.to_dict(),
+                "learner_rng": rng_to_dict(trial.learner.rng),
+                "bounds": trial.bounds,
+                "begun": trial.begun,
+                "widened": trial.widened,
+                "snapshots": sorted(policies),
+            }
+        )
+    return arrays | {"words": parallel.as_text(words)}
 
 
-def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.Generator]) -> list[TrialResult]:
-    """The trials of these streams, as ``_to_arrays`` wrote them; any error if they do not fit."""
-    returns, arms, words = arrays["returns"], arrays["arms"], parallel.from_text(arrays["words"])
-    if returns.dtype != np.float64 or arms.dtype != np.int32 or returns.shape != arms.shape or returns.ndim != 2:
-        raise ValueError("its returns do not fit")
-    if not len(words) == len(returns) == len(streams) or not 0 <= arms.min() <= arms.max() <= len(problem.sources):
-        raise ValueError("its trials do not fit")
-    sums = arrays.get("undiscounted")  # not of compiled episodes
-    if sums is not None and (sums.dtype != np.float64 or sums.shape != returns.shape):
-        raise ValueError("its undiscounted returns do not fit")
-    results = []
-    for i, (stream, word) in enumerate(zip(streams, words, strict=True)):
+def _from_arrays(problem: Problem, arrays: Arrays, streams: Sequence[np.random.Generator]) -> list[Trial]:
+    """The trials of these streams, as ``_to_arrays`` wrote them."""
+    trials = []
+    for i, (stream, word) in enumerate(zip(streams, parallel.from_text(arrays["words"]), strict=True)):
         # as the trial did, so that they can be spawned on; the stream is not touched, the trial may have to be run
         selector_rng, _, learner_rng = deepcopy(stream).spawn(3)
-        state = word["selector"]
-        selector = SELECTORS[state["selector"]].from_dict(state)
-        selector._rng = _advanced(selector_rng, state["rng"])
+        selector = SELECTORS[word["selector"]["selector"]].from_dict(word["selector"])
+        selector._rng = _advanced(selector_rng, word["selector"]["rng"])
         learner = problem.new_learner(learner_rng)
         _advanced(learner_rng, word["learner_rng"])
-        _fill(learner, {key: arrays[key][i] for key in LEARNED})
-        bounds = None if word["bounds"] is None else Bounds(*map(float, word["bounds"]))
-        clipped, widened, begun = map(int, word["counts"])
-        plain = None if sums is None else sums[i]
-        snapshots = _snapshots(arrays["snapshots"][i], learner, returns.shape[1])
-        results.append(
-            TrialResult(returns[i], arms[i], selector, learner, bounds, clipped, widened, begun, plain, snapshots)
-        )
-    return results
-
-
-def _snapshots(policies: npt.NDArray[Any], learner: QLearner, episodes: int) -> dict[int, Any]:
-    """The policies [., S] by the number of own episodes after which they were taken."""
-    every = distance(episodes)
-    taken = int(learner.own_episodes[0]) // every
-    n_states, n_actions = learner.Q.shape
-    if policies.dtype != np.int32 or policies.shape[1:] != (n_states,) or len(policies) < taken:
-        raise ValueError("its snapshots do not fit")
-    if not ((policies >= 0) & (policies < n_actions)).all():
-        raise ValueError("its snapshots hold no actions")
-    return {every * (k + 1): policies[k] for k in range(taken)}
+        for key in LEARNED:
+            getattr(learner, key)[...] = arrays[key][i]
+        snapshots = Snapshots(arrays["returns"].shape[1])
+        snapshots.own_episodes = int(learner.own_episodes[0])
+        snapshots.policies = dict(zip(word["snapshots"], arrays[f"snapshots_{i}"], strict=True))
+        bounds = None if word["bounds"] is None else Bounds(*word["bounds"])
+        sums = arrays["undiscounted"][i] if "undiscounted" in arrays else None
+        trials.append(
+            Trial(
+                selector, learner, arrays["returns"][i], arrays["arms"][i], snapshots, bounds, word["begun"],
+                word["widened"], sums,
+            )
+        )  # fmt: skip
+    return trials
 
 
 def _advanced(rng: np.random.Generator, state: Any) -> np.random.Generator:
     """A generator moved on to a state."""
     rng.bit_generator.state = rng_from_dict(state).bit_generator.state
     return rng
-
-
-def _fill(learner: Any, learned: Arrays) -> None:
-    for key, values in learned.items():
-        own = getattr(learner, key)
-        if values.shape != own.shape or values.dtype != own.dtype or not np.isfinite(values).all():
-            raise ValueError(f"its {key} does not fit")
-        own[...] = values

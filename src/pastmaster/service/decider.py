@@ -158,9 +158,8 @@ class Decider:
             raise DamagedError(f"{place}: the checksum does not match its state")
         try:
             numbers = json.loads(state["state"])
-            selector = SERVED[numbers["selector"]["selector"]].from_dict(
-                numbers["selector"] | {"open": [json.loads(entry) for entry in entries]}
-            )
+            selector = SERVED[numbers["selector"]["selector"]].from_dict(numbers["selector"])
+            selector._put_back(json.loads(entry) for entry in entries)
             history, chain = History.from_dict(numbers["history"]), str(numbers["chain"])
         except (KeyError, TypeError, ValueError) as error:  # InvalidInputError is one
             raise DamagedError(f"{place}: its state cannot be read: {error}") from None
