@@ -20,8 +20,9 @@ CASES = {
     "folders that all are in are left out": (
         ["drawer/of/policies/one.zip", "drawer/of/policies/two.zip"], ["one.zip", "two.zip"],
     ),
-    "words too, where there are no arguments": (
-        ["a policy that was trained on ice", "a policy that was trained on sand"], ["...ice", "...sand"],
+    "the middle is left out, where there are no arguments": (
+        ["a policy that was trained on ice", "a policy that was trained on sand"],
+        ["a policy... on ice", "a policy...on sand"],
     ),
     "an environment without arguments keeps its name": (
         ["environment-of-somebody-v0", "environment-of-somebody-v0(depth=1)"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -45,6 +47,13 @@ def test_every_selector_gets_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(0.0 <= score <= 100.0 for score in scores)
     for options in arena.OURS.values():
         assert 0.0 <= arena.ours(draw, options, 40, 0) <= 100.0
+
+
+def test_help_runs_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["arena", "--help"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(arena.__file__, run_name="__main__")
+    assert "takes hours" in capsys.readouterr().out
 
 
 def test_a_table_takes_the_place_of_the_last(tmp_path) -> None:

@@ -370,5 +370,5 @@ def test_the_command_says_where_the_page_is(folder, tmp_path):
     assert "<code>python -m pastmaster_paper report</code>" in out.read_text()
     refused = CliRunner().invoke(main, ["report", str(tmp_path), "--out", str(out)])
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.startswith(f"Error: FOLDER is {str(tmp_path)!r}, must be what `reproduce` wrote")
     assert refused.stderr.count("\n") == 1

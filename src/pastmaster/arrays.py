@@ -57,10 +57,9 @@ def as_floats(values: npt.ArrayLike, place: str) -> FloatArray:
 
 def _is_masked(values: Any) -> bool:
     """Whether an entry of a masked array, or of one in a list, is masked."""
-    if isinstance(values, np.ma.MaskedArray):
-        return bool(np.ma.getmaskarray(values).any())
-    rows = values if isinstance(values, list | tuple) else ()
-    return any(_is_masked(row) for row in rows if not isinstance(row, float | int))
+    if isinstance(values, list | tuple):
+        return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in values)
+    return bool(np.ma.is_masked(values))
 
 
 def reach_of(probability: FloatArray) -> FloatArray:

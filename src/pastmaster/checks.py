@@ -5,13 +5,12 @@ Every error reads ``<function>: <argument> is <what was got>, must be <what woul
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 LARGEST_WHOLE = 10**12 - 1
-LONGEST_PATH = 4096  # bytes, as Linux has it
+LONGEST_PATH = 4096
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no file, terminal or database can hold
 LARGEST_SEED = 2**128 - 1
-MOST_LISTED = 10**6  # things in a list; where there are more, it is taken to be endless
 OTHER_WORDS = {"k": "n_clusters", "n_policies": "n_clusters", "seed": "rng", "T": "episodes", "n_episodes": "episodes"}
 
 
@@ -137,9 +136,7 @@ def chosen(caller: str, name: str, value: Any, options: Iterable[str]) -> str:
 
 def flag(caller: str, name: str, value: Any) -> bool:
     """True or False."""
-    if value is True or value is False:
-        return value
-    if not isinstance(value, np.bool_):
+    if not isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be True or False")
     return bool(value)
 
@@ -148,7 +145,7 @@ def text(caller: str, name: str, value: Any) -> str:
     """A text that can be printed and stored: in UTF-8, without NUL."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a text")
-    if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
+    if UNSTORABLE.search(value):
         raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be a text without NUL and lone surrogates")
     return str.__str__(value)  # Python's own, of NumPy's and of an enumeration
 
@@ -161,11 +158,8 @@ def as_name(value: Any, place: str) -> str:
 
 def file_path(caller: str, name: str, value: Any, wanted: str = "a path") -> Path:
     """The path of a file or a folder; whether it is there is not looked at."""
-    try:
-        encoded = os.fsencode(value) if isinstance(value, str | os.PathLike) else b""
-    except UnicodeEncodeError:  # letters that no file system has
-        encoded = b""
-    if not 0 < len(encoded) <= LONGEST_PATH or b"\0" in encoded:
+    given = str(value) if isinstance(value, str | os.PathLike) else ""
+    if not 0 < len(given) <= LONGEST_PATH or UNSTORABLE.search(given):
         raise InvalidInputError(f"{caller}: {name} is {shown(value)}, must be {wanted}")
     return Path(value)
 
@@ -177,30 +171,20 @@ def mapping(value: Any, place: str, wanted: str = "a mapping") -> dict[Any, Any]
     return dict(value)
 
 
-def plain(caller: str, name: str, value: Any) -> dict[str, Any]:
-    """A mapping as JSON writes it down and reads it again; texts are such as every database holds."""
-    copied = mapping(value, f"{caller}: {name}", "a mapping of plain values")
-    try:
-        written = json.dumps(copied, ensure_ascii=False)
-        read: dict[str, Any] = json.loads(written)
-        text(caller, name, written.replace("\\\\", "").replace("\\u0000", "\0"))
-    except (TypeError, ValueError, RecursionError, InvalidInputError) as error:
-        raise InvalidInputError(f"{caller}: {name} must be a mapping of plain values: {shown(error)}") from None
-    return read
-
-
 def each(things: Any, place: str, wanted: str = "a list") -> Iterator[Any]:
     """What an iterable holds, one by one."""
-    wrong = isinstance(things, str | bytes | bytearray | set | frozenset | Mapping)
-    wrong |= isinstance(things, np.ndarray) and not things.ndim
-    if wrong or not isinstance(things, Iterable):
-        raise InvalidInputError(f"{place} is {shown(things)}, must be {wanted}")
-    yield from things
+    try:
+        if isinstance(things, str | bytes | Set | Mapping):
+            raise TypeError
+        found = iter(things)
+    except TypeError:
+        raise InvalidInputError(f"{place} is {shown(things)}, must be {wanted}") from None
+    yield from found
 
 
-def listed(things: Any, place: str, wanted: str = "a list", most: int = MOST_LISTED) -> list[Any]:
-    """An iterable as a list, which is not endless."""
-    found = list(islice(each(things, place, wanted), most + 1))
-    if len(found) > most:
+def listed(things: Any, place: str, wanted: str = "a list", most: int | None = None) -> list[Any]:
+    """An iterable as a list, of at most so many things."""
+    found = list(each(things, place, wanted))
+    if most is not None and len(found) > most:
         raise InvalidInputError(f"{place} is {shown(things)}, which holds more than {most:,}, must be {wanted}")
     return found

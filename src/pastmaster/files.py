@@ -181,12 +181,8 @@ def from_json(text: bytes | str, place: str) -> Any:
     """The value that a text in JSON holds; errors begin with ``place``."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidInputError(f"{place} is not JSON: {error.msg} (line {error.lineno})") from None
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{place} is not JSON: it is not text in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # numbers of too many digits, lists too deep
-        raise InvalidInputError(f"{place} is not JSON that can be read: {str(error)[:100]}") from None
+    except (ValueError, RecursionError) as error:  # also of numbers of too many digits, and of lists too deep
+        raise InvalidInputError(f"{place} is not JSON: {str(error)[:100]}") from None
 
 
 def checked_file(place: str, path: Any, kind: str) -> Path:
@@ -197,27 +193,25 @@ def checked_file(place: str, path: Any, kind: str) -> Path:
     try:
         seen = found.stat()
     except (FileNotFoundError, NotADirectoryError):
-        folder = found.parent
-        near = _files_in(folder, found) if folder.is_dir() else f"; there is no folder {str(folder)!r}"
-        raise InvalidInputError(f"{place} is {str(path)!r}, which does not exist, must be {kind}{near}") from None
+        wrong = "which does not exist"
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{place} is {shown(str(path))}, which cannot be read: {_reason(error)}") from None
-    if stat.S_ISDIR(seen.st_mode):
-        raise InvalidInputError(f"{place} is {str(path)!r}, a folder, must be {kind}{_files_in(found, found)}")
-    if not stat.S_ISREG(seen.st_mode):
-        raise InvalidInputError(f"{place} is {str(path)!r}, {KINDS[stat.S_IFMT(seen.st_mode)]}, must be {kind}")
-    if not seen.st_size:
-        raise InvalidInputError(f"{place} is {str(path)!r}, an empty file, must be {kind}")
-    return found
+        wrong = f"which cannot be read: {_reason(error)}"
+    else:
+        if stat.S_ISREG(seen.st_mode) and seen.st_size:
+            return found
+        wrong = KINDS.get(stat.S_IFMT(seen.st_mode), "an empty file")
+    raise InvalidInputError(f"{place} is {shown(str(path))}, {wrong}, must be {kind}{_near(found)}")
 
 
-def _files_in(folder: Path, wanted: Path) -> str:
-    """The files of a folder with names most like the wanted one, as the end of a sentence."""
+def _near(wanted: Path) -> str:
+    """The files most like the wanted one in its folder, or in the folder that it is, as the end of a sentence."""
     try:
+        folder = wanted if wanted.is_dir() else wanted.parent
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    except OSError:
+    except FileNotFoundError:
+        return f"; there is no folder {str(folder)!r}"
+    except (OSError, ValueError):
         return ""
-    alike = get_close_matches(wanted.name, names, n=3, cutoff=0.5)
     same_kind = [name for name in names if Path(name).suffix == (wanted.suffix or ".zip")]
-    near = list(dict.fromkeys([*alike, *same_kind]))
-    return f"; {str(folder)!r} has {', '.join(map(repr, near[:3]))}" if near else ""
+    near = dict.fromkeys([*get_close_matches(wanted.name, names, cutoff=0.5), *same_kind])
+    return f"; {str(folder)!r} has {', '.join(map(repr, list(near)[:3]))}" if near else ""

@@ -1,7 +1,7 @@
 """NumPy's .npy and .npz formats, and zip files, read without trust.
 
-Arrays hold plain numbers only and nothing is unpickled. What a file says of itself is not believed: names, sizes and
-headers are checked before memory is taken, and no more is unpacked than was said.
+Arrays hold plain numbers only and nothing is unpickled. What a file says of itself is not believed: sizes and headers
+are checked before memory is taken, and no more is unpacked than was said.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pastmaster.arrays import Array
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError
-from pastmaster.files import LARGEST, reading
-from pastmaster.tables import one_line, shown
+from pastmaster.files import LARGEST, read_whole, reading
+from pastmaster.tables import one_line
 
 LONGEST_HEADER = 10_000
-WIDTHS = {(1, 0): 2, (2, 0): 4}  # bytes of the header's length, by the version of the format
-_TUPLE = r"\(\s*\)|\(\s*\d+\s*,\s*\)|\(\s*\d+(?:\s*,\s*\d+)+\s*(?:,\s*)?\)"
-_ENTRY = rf"\s*'(\w+)'\s*:\s*('[^'\\]*'|True|False|{_TUPLE})"
-HEADER = re.compile(rf"\s*\{{{_ENTRY}\s*,{_ENTRY}\s*,{_ENTRY}\s*(?:,\s*)?\}}\s*")
-"""A .npy header: a Python dict of three entries, in any order."""
+HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type>[^'\\]*)', 'fortran_order': (?P<fortran>True|False), "
+    rb"'shape': \((?P<shape>|\d+,|\d+(?:, ?\d+)+)\),? ?\}\s*",
+    re.DOTALL,
+)
+"""The beginning of a .npy file, as NumPy and others write it; ``..`` is the length of what follows."""
 PLAIN = "biufcSU"  # kinds of dtype that hold no Python objects
 SMALL = 2**28  # bytes to which any zip file may unpack
 RATIO = 100  # a larger one unpacks to at most so many times its own size
-MOST_MEMBERS = 10_000
-LONGEST_LIST = 2**20  # bytes of the list of members
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of compression, which can be undone piece by piece
 
 
 class Header(NamedTuple):
@@ -62,16 +62,25 @@ def to_npy(array: Array) -> bytes:
 
 
 def read_header(head: bytes, size: int, place: str) -> Header:
-    """The header of a .npy file of ``size`` bytes that begins with ``head``, or ``DamagedError``."""
+    """The header of a .npy file of ``size`` bytes that begins with ``head``, or ``DamagedError``.
+
+    NumPy reads headers by ``ast.literal_eval``, which in CPython 3.11 fails now and then if two threads do so at once:
+    then whole records were called damaged.
+    """
+    end = 10 + int.from_bytes(head[8:10], "little")
+    found = HEADER.fullmatch(head[:end])
+    if found is None:
+        raise DamagedError(f"{place}: has no readable .npy header")
     try:
-        header = _parsed_header(head)
-        np.broadcast_to(np.int8(0), header.shape)  # refused where no array can have this shape
+        dtype = np.dtype(found["type"].decode("latin1"))
+        shape = tuple(int(length) for length in re.findall(rb"\d+", found["shape"]))
+        np.broadcast_to(np.int8(0), shape)  # refused where no array can have this shape
     except (ValueError, TypeError, OverflowError) as error:
         raise DamagedError(f"{place}: has no readable .npy header: {one_line(str(error), 200)}") from None
-    shape, _, dtype, _ = header
-    if dtype.kind not in PLAIN or dtype.hasobject or not dtype.itemsize:
+    header = Header(shape, found["fortran"] == b"True", dtype, end)
+    if dtype.kind not in PLAIN or not dtype.itemsize:
         raise DamagedError(f"{place}: has dtype {dtype}, must hold plain numbers; objects are never read")
-    if min(shape, default=0) < 0 or header.size != size or size > LARGEST:
+    if header.size != size or size > LARGEST:
         raise DamagedError(
             f"{place}: its header asks for {shape} of {dtype}, {header.size:,} bytes in all, "
             f"must be the {size:,} there are, and at most {LARGEST:,}"
@@ -79,38 +88,9 @@ def read_header(head: bytes, size: int, place: str) -> Header:
     return header
 
 
-def _parsed_header(head: bytes) -> Header:
-    """The header at the beginning of a .npy file.
-
-    NumPy reads headers by ``ast.literal_eval``, which in CPython 3.11 fails now and then if two threads do so at once:
-    then whole records were called damaged.
-    """
-    version = np.lib.format.read_magic(io.BytesIO(head))
-    if version not in WIDTHS:
-        raise ValueError(f"its version is {version}, must be (1, 0) or (2, 0)")
-    begin = np.lib.format.MAGIC_LEN + WIDTHS[version]
-    end = begin + int.from_bytes(head[np.lib.format.MAGIC_LEN : begin], "little")
-    text = head[begin:end].decode("latin1")
-    if len(head) < end:
-        raise ValueError(f"it says that it has {end:,} bytes, must have at most the {len(head):,} read")
-    found = HEADER.fullmatch(text)
-    entries = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
-    if set(entries) != {"descr", "fortran_order", "shape"}:
-        raise ValueError(f"it is {shown(text)}, must name descr, fortran_order and shape")
-    descr, order, axes = entries["descr"], entries["fortran_order"], entries["shape"]
-    if not descr.startswith("'") or order not in ("True", "False") or not axes.startswith("("):
-        raise ValueError(f"it is {shown(text)}, must have a type, True or False, and a shape")
-    shape = tuple(int(size) for size in re.findall(r"\d+", axes))
-    return Header(shape, order == "True", np.dtype(descr[1:-1]), end)
-
-
 def from_npy(raw: bytes, header: Header) -> Array:
     """The array, sharing the memory of the bytes."""
-    count = math.prod(header.shape)
-    if not count:
-        return np.empty(header.shape, header.dtype, order="F" if header.fortran else "C")
-    flat: Array = np.frombuffer(raw, header.dtype, count, header.offset)
-    return flat.reshape(header.shape, order="F" if header.fortran else "C")
+    return np.ndarray(header.shape, header.dtype, raw, header.offset, order="F" if header.fortran else "C")
 
 
 def npy_array(raw: bytes, place: str) -> Array:
@@ -119,46 +99,24 @@ def npy_array(raw: bytes, place: str) -> Array:
 
 
 def read_npy(path: str | os.PathLike[str], holding: str = "numbers") -> Array:
-    """The array of a .npy file; its header is checked before the rest is read."""
+    """The array of a .npy file."""
+    raw = read_whole(path)
+    if not raw.startswith(np.lib.format.MAGIC_PREFIX):
+        raise InvalidInputError(f"{path} is not an .npy file, must be a .npy file of {holding}: np.save makes one")
     try:
-        with reading(path, str(path)) as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(LONGEST_HEADER)
-            if not head.startswith(np.lib.format.MAGIC_PREFIX):
-                raise InvalidInputError(
-                    f"{path} is not an .npy file, must be a .npy file of {holding}: np.save makes one"
-                )
-            header = read_header(head, size, str(path))
-            file.seek(0)
-            return npy_array(file.read(header.size), str(path))
+        return npy_array(raw, str(path))
     except DamagedError as error:
         raise InvalidInputError(f"{error}: must be a .npy file of {holding}") from None
 
 
-def read_npz(
-    source: str | os.PathLike[str] | bytes,
-    place: str = "",
-    *,
-    most: int = 4 * LARGEST,
-    examine: Callable[[dict[str, Header]], object] = lambda headers: None,
-) -> dict[str, Array]:
-    """The arrays of an .npz file, by name.
-
-    ``most`` is as for ``read_zip``. ``examine`` is called with the headers before anything is unpacked, and raises an
-    ``InvalidInputError`` that begins with ``place`` where they are not what is wanted.
-    """
+def read_npz(source: str | os.PathLike[str] | bytes, place: str = "") -> dict[str, Array]:
+    """The arrays of an .npz file, given as its path or its bytes, by name."""
     place, kind = place or str(source), "an .npz file of numbers"
-    with _opened(source, place, kind, most) as archive:
-        headers = {}
-        for entry in archive.infolist():
-            with archive.open(entry) as member:
-                head = member.read(min(entry.file_size, LONGEST_HEADER))
-            headers[entry.filename.removesuffix(".npy")] = read_header(head, entry.file_size, _name(entry))
-        if len(headers) < len(archive.infolist()):
-            raise ValueError("two of its arrays have the same name")
-        examine(headers)
-        named = zip(headers, archive.infolist(), strict=True)
-        return {name: npy_array(_content(archive, entry), _name(entry)) for name, entry in named}
+    members = read_zip(source, place, kind=kind)
+    try:
+        return {name.removesuffix(".npy"): npy_array(raw, one_line(name)) for name, raw in members.items()}
+    except DamagedError as error:
+        raise InvalidInputError(f"{place} is not {kind}: {error}") from None
 
 
 def read_zip(
@@ -166,110 +124,51 @@ def read_zip(
     place: str,
     limits: Mapping[str, int] | None = None,
     *,
-    most: int = 4 * LARGEST,
     stored: bool = False,
     kind: str = "a readable zip file",
 ) -> dict[str, bytes]:
     """The members of a zip file, given as its path or its bytes, by name.
 
     ``limits`` names the members that are read, where the file has them, and the most bytes of each; without it all are
-    read, and have at most ``most`` bytes together. ``stored``: nothing may be compressed, so that no more memory is
+    read. ``stored``: nothing may be compressed, so that no more memory is
     taken than the file is long. Anything wrong is an ``InvalidInputError`` that begins with ``place``.
     """
-    with _opened(source, place, kind, most, limits, stored) as archive:
-        wanted = [entry for entry in archive.infolist() if limits is None or entry.filename in limits]
-        return {entry.filename: _content(archive, entry) for entry in wanted}
-
-
-@contextmanager
-def _opened(
-    source: str | os.PathLike[str] | bytes,
-    place: str,
-    kind: str,
-    most: int,
-    limits: Mapping[str, int] | None = None,
-    stored: bool = False,
-) -> Iterator[zipfile.ZipFile]:
-    """A zip file whose list of members has been checked; whatever is wrong here and in the block is one sentence."""
+    opened = nullcontext(io.BytesIO(source)) if isinstance(source, bytes) else reading(source, place)
     try:
-        with (
-            _sized(source, place) as (file, length),
-            _Listed(file) as listed,
-            zipfile.ZipFile(listed) as archive,
-        ):
-            listed.is_open = True
-            _check_members(archive.infolist(), length, place, most, limits, stored)
-            yield archive
-    except DamagedError as error:
-        raise InvalidInputError(f"{place} is not {kind}: {error}") from None
+        with opened as file, zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            wanted = [entry for entry in entries if limits is None or entry.filename in limits]
+            for entry in wanted:
+                limit = math.inf if limits is None else limits[entry.filename]
+                if entry.file_size > limit:
+                    raise InvalidInputError(
+                        f"{place}: {entry.filename} has {entry.file_size:,} bytes, must have at most {limit:,}"
+                    )
+            _check_sizes(entries if stored else wanted, file.seek(0, io.SEEK_END), stored)
+            return {entry.filename: _content(archive, entry) for entry in wanted}
     except PastmasterError:
         raise
-    except OSError as error:
-        raise InvalidInputError(f"{place} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # zipfile raises nearly anything where a file is damaged
         raise InvalidInputError(f"{place} is not {kind}: {one_line(str(error), 200) or type(error).__name__}") from None
 
 
-@contextmanager
-def _sized(source: str | os.PathLike[str] | bytes, place: str) -> Iterator[tuple[Any, int]]:
-    """A file, or bytes as one, and its length."""
-    if isinstance(source, bytes):
-        yield io.BytesIO(source), len(source)
-    else:
-        with reading(source, place) as file:
-            yield file, os.fstat(file.fileno()).st_size
-
-
-class _Listed(io.BufferedReader):
-    """A zip file, of which ``zipfile`` reads the list of members at once, as long as the file says it is.
-
-    A list that is too long is refused. Of members, which are read once the file ``is_open``, sizes are checked first.
-    """
-
-    is_open = False
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > LONGEST_LIST and not self.is_open:
-            raise ValueError(f"its list of members takes {size:,} bytes, must take at most {LONGEST_LIST:,}")
-        return super().read(size)
-
-
-def _check_members(
-    entries: list[zipfile.ZipInfo], length: int, place: str, most: int, limits: Mapping[str, int] | None, stored: bool
-) -> None:
-    """Refuse a list of members that would take too much memory or time, or that no honest program writes."""
-    if len(entries) > MOST_MEMBERS:
-        raise ValueError(f"it has {len(entries):,} members, must have at most {MOST_MEMBERS:,}")
-    if len({entry.filename for entry in entries}) < len(entries):
-        raise ValueError("two of its members have the same name")
-    wanted = [entry for entry in entries if limits is None or entry.filename in limits]
-    for entry in wanted:
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{_name(entry)} is compressed by method {entry.compress_type}, must be by deflate")
-    total = sum(entry.file_size for entry in (entries if stored else wanted))
-    if stored and (total > length or any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)):
+def _check_sizes(entries: list[zipfile.ZipInfo], length: int, stored: bool) -> None:
+    """Refuse members that would take too much memory, of a file of this length."""
+    total = sum(entry.file_size for entry in entries)
+    methods = {entry.compress_type for entry in entries}
+    if stored and (methods - {zipfile.ZIP_STORED} or total > length):
         raise ValueError(f"it would unpack to {total:,} bytes, must not be compressed")
-    for entry in wanted if limits is not None else []:
-        name, size, limit = entry.filename, entry.file_size, (limits or {})[entry.filename]
-        if size > limit:
-            raise InvalidInputError(f"{place}: {name} has {size:,} bytes, must have at most {limit:,}")
-    fair = max(SMALL, RATIO * length)
-    if total > min(most, fair):
-        why = "" if most <= fair else f" from a file of {length:,}: np.savez writes it without compression"
-        raise ValueError(f"it would unpack to {total:,} bytes, must be at most {min(most, fair):,}{why}")
-    if sum(entry.compress_size for entry in entries) > length:
-        raise ValueError("its members overlap")
+    if methods.difference(METHODS):
+        raise ValueError(f"it is compressed by method {max(methods)}, must be by deflate")
+    most = max(SMALL, RATIO * length)
+    if total > most:
+        raise ValueError(
+            f"it would unpack to {total:,} bytes, must be at most {most:,} from a file of {length:,}: np.savez writes "
+            "it without compression"
+        )
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """A member, of exactly as many bytes as the list says."""
+    """A member, of which no more is unpacked than the list says it has."""
     with archive.open(entry) as member:
-        raw = member.read(entry.file_size + 1)
-    if len(raw) != entry.file_size:
-        raise ValueError(f"{_name(entry)} has {len(raw):,} bytes, must have {entry.file_size:,}")
-    return raw
-
-
-def _name(entry: zipfile.ZipInfo) -> str:
-    """What a member is called, as an error tells it: a file may call it anything."""
-    return entry.filename if re.fullmatch(r"[\w./-]{1,80}", entry.filename) else shown(entry.filename)
+        return member.read(entry.file_size)

@@ -6,7 +6,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from html import escape
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pastmaster.errors import InvalidInputError
@@ -35,24 +35,20 @@ def cut(name: str, width: int = WIDEST) -> str:
 def told_apart(names: Iterable[str], width: int = WIDEST) -> list[str]:
     """Names that stand side by side, each cut to ``width``; where one is longer, what they have in common is left out.
 
-    Names are compared part by part; a part ends at a comma, a slash or an opening bracket. Where that does not tell
-    them apart, they are shown from the first letter in which they differ.
+    Names are compared part by part; a part ends at a comma, a slash or an opening bracket.
 
     Examples
     --------
     >>> told_apart(["Cart-v0(gravity=9.8, length=0.5, mass=1)", "Cart-v0(gravity=9.8, length=0.7, mass=1)"], 24)
     ['length=0.5', 'length=0.7']
-    >>> told_apart(["a policy that was trained on ice", "a policy that was trained on grass and snow"], 20)
-    ['...ice', '...grass and snow']
     """
     lines = [printable(name) for name in names]
     n_different = len(set(lines))
-    if n_different < 2 or max(map(len, lines)) <= width:
-        return [cut(line, width) for line in lines]
-    told = [one for one in (_differing_parts(lines), _from_first_difference(lines)) if len(set(one)) == n_different]
-    fitting = [one for one in told if max(map(len, one)) <= width]
-    found = [[cut(line, width) for line in one] for one in (*fitting, *told, lines)]
-    return next((one for one in found if len(set(one)) == n_different), found[-1])
+    if n_different > 1 and max(map(len, lines)) > width:
+        shorter = _differing_parts(lines)
+        if len(set(shorter)) == n_different:
+            lines = shorter
+    return [cut(line, width) for line in lines]
 
 
 def _differing_parts(lines: list[str]) -> list[str]:
@@ -62,13 +58,6 @@ def _differing_parts(lines: list[str]) -> list[str]:
     found = ["".join(parts).rstrip(",/ ") for parts in zip(*differing, strict=True)]
     found = [text.rstrip(")") if "(" not in text else text for text in found]
     return [text or line for text, line in zip(found, lines, strict=True)]
-
-
-def _from_first_difference(lines: list[str]) -> list[str]:
-    """Each line from the word in which the first difference is, which dots tell."""
-    common = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*lines, strict=False)))
-    begin = lines[0].rfind(" ", 0, common) + 1
-    return [f"...{line[begin:]}" for line in lines]
 
 
 def shown(value: Any) -> str:

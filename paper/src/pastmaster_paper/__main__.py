@@ -118,7 +118,7 @@ def reproduce(
 
 
 @main.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -12,6 +12,7 @@ asked, and told returns drawn from ``POOL`` simulated episodes of each source.
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -200,4 +201,5 @@ def line(name: str, way: str, table: list[list[float]]) -> str:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
     run()

@@ -15,7 +15,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import counted, one_line
 
 if TYPE_CHECKING:
-    from pastmaster.npy import Header
+    from pastmaster.arrays import Array
     from pastmaster.tasks import GymTask, TabularMDP
 
 DOMAINS = ("surveillance", "windy-corridor", "coloured-grid")
@@ -209,7 +209,8 @@ def read_task(path: Path) -> TabularMDP:
     if path.suffix in POLICY_FILES:
         raise InvalidInputError(f"{path} is given as a task, must follow --policy")
     path = checked_file("the task", path, "an .npz file of arrays")
-    found = read_npz(path, str(path), examine=lambda headers: _check_arrays(path, headers))
+    found = read_npz(path)
+    _check_arrays(path, found)
     scalars = {name: array.item() for name, array in found.items() if array.ndim == 0}
     try:
         return TabularMDP(**{"name": path.stem, **found, **scalars})
@@ -217,7 +218,7 @@ def read_task(path: Path) -> TabularMDP:
         raise InvalidInputError(f"{path}: {error}") from None
 
 
-def _check_arrays(path: Path, headers: dict[str, Header]) -> None:
+def _check_arrays(path: Path, headers: dict[str, Array]) -> None:
     """Refuse arrays that are not those of a task, by their names, shapes and types alone."""
     unknown, missing = set(headers) - set(TASK_ARRAYS), NEEDED - set(headers)
     if unknown or missing:

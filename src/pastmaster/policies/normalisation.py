@@ -14,7 +14,7 @@ from pastmaster.arrays import Array, sealed
 from pastmaster.checks import within
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
-from pastmaster.npy import Header, read_npz
+from pastmaster.npy import read_npz
 from pastmaster.policies.head import numbers_of
 
 Normalise = Mapping[str, Any] | str | os.PathLike[str] | Literal[False] | None
@@ -87,17 +87,14 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
 
 
 def _read(path: Path, place: str, size: int) -> dict[str, Any]:
-    """The numbers of an .npz file, whose names and sizes are looked at before anything is unpacked."""
-
-    def examine(headers: dict[str, Header]) -> None:
-        for name, header in headers.items():
-            if name not in KNOWN or math.prod(header.shape) not in (1, size):
-                raise InvalidInputError(
-                    f"{place} holds {name!r} of shape {header.shape}, must hold mean and var of {size} numbers each, "
-                    "and perhaps epsilon and clip"
-                )
-
-    arrays = read_npz(path, place, examine=examine)
+    """The numbers of an .npz file of statistics."""
+    arrays = read_npz(path, place)
+    for name, array in arrays.items():
+        if name not in KNOWN or array.size not in (1, size):
+            raise InvalidInputError(
+                f"{place} holds {name!r} of shape {array.shape}, must hold mean and var of {size} numbers each, "
+                "and perhaps epsilon and clip"
+            )
     return {key: array if array.ndim else array.item() for key, array in arrays.items()}
 
 

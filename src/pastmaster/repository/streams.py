@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
-from pastmaster.checks import chosen, plain, text
+from pastmaster.checks import chosen, mapping, text
 from pastmaster.clustering import Chain
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.parallel import digest
@@ -22,7 +22,7 @@ from pastmaster.repository.clusterings import UNRECORDED, ClusteringRecord, clus
 from pastmaster.repository.database import Database
 from pastmaster.repository.listing import Records
 from pastmaster.repository.memory import Contents, on
-from pastmaster.repository.records import Stored, task_row, verify_run
+from pastmaster.repository.records import Stored, plain, task_row, verify_run
 from pastmaster.repository.schema import clusterings as clusterings_table, runs as runs_table, streams as streams_table
 from pastmaster.repository.worth import distinct_policies
 from pastmaster.reuse import QLearning, TransferRun
@@ -111,14 +111,13 @@ class Stream:
         self, contents: Contents, name: str, settings: Mapping[str, Any], fresh: Mapping[str, Any] | None = None
     ) -> None:
         self._contents, self.name = contents, text("Repository.stream", "name", name)
-        given = settings if isinstance(settings, dict) else plain("Repository.stream", "settings", settings)
+        caller, wanted = "Repository.stream", "a mapping of plain values"
+        given = mapping(settings, f"{caller}: settings", wanted)
         stored = {key: _recorded(value) if isinstance(value, Mapping) else value for key, value in given.items()}
-        stored, fresh = (
-            plain("Repository.stream", what, part)
-            for what, part in (("settings", stored), ("fresh", {} if fresh is None else fresh))
-        )
+        stored = plain(stored, f"{caller}: settings")
+        begun = plain(mapping({} if fresh is None else fresh, f"{caller}: fresh", wanted), f"{caller}: fresh")
         self._id, self.settings = contents.database.write(
-            lambda connection: _find_or_begin(connection, name, stored, fresh)
+            lambda connection: _find_or_begin(connection, name, stored, begun)
         )
 
     def __repr__(self) -> str:
