@@ -55,31 +55,6 @@ def init(place: str, max_loss: float | None) -> None:
         printing.say(f"{repository.place}: {counted(len(repository), 'task')}")
 
 
-@repo.command("max-loss", context_settings={"ignore_unknown_options": True})  # -1 is a number
-@options.repository_argument
-@click.argument("limit", required=False)
-def max_loss(place: str, limit: str | None) -> None:
-    """Tell, or set to LIMIT, what a task may lose before its own policy is stored ("none": all policies are).
-
-    With a limit, policies that no task needs are forgotten, but for those that the latest keep keeps, and a repository
-    grows with what it keeps. With none, each task is solved again, and each policy valued in every task.
-
-    \b
-    pastmaster repo max-loss tasks.db
-    pastmaster repo max-loss tasks.db 0.5
-    """
-    with options.opened(place) as repository:
-        if limit is not None:
-            try:
-                wanted = None if limit == "none" else float(limit)
-            except ValueError:
-                raise click.UsageError(f"LIMIT is {cut(limit)!r}, must be a number or none") from None
-            repository.set_max_loss(wanted)
-        has, policies = repository.max_loss, len(repository.policy_records())
-        told = "every policy is stored" if has is None else f"max_loss {has:g}"
-        printing.say(f"{repository.place}: {told}; {counted(len(repository), 'task')}, {counted(policies, 'policy')}")
-
-
 @repo.command(cls=TakesPolicies)
 @task_options
 @policy_options
