@@ -22,7 +22,8 @@ from seams import TOLD, Describe, Engine, service_tables
 
 from pastmaster import Client, Repository
 from pastmaster.service import make_task
-from pastmaster.service.api import Service, make_app
+from pastmaster.service.api import ROUTES, Service
+from pastmaster.service.app import App
 
 SOURCES = ["left", "right", "straight"]
 PATIENCE = 240.0  # seconds, on a busy machine too
@@ -64,7 +65,7 @@ class Api:
         self.service = Service(self.repository, **({"sweep": 1e9} | settings))
         if clock is not None:
             self.service.engine._clock = clock
-        self.app, self.loop = make_app(self.service), Loop()
+        self.app, self.loop = App(ROUTES, self.service), Loop()
 
     def __call__(
         self, method: str, path: str, body: Any = None, *, raw: bytes | None = None,

@@ -28,7 +28,7 @@ from pastmaster.errors import DamagedError, PastmasterError
 from pastmaster.repository.database import Database
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
-from pastmaster.service.operations import Ask, Expire, Known, Operation, Refused, away
+from pastmaster.service.operations import Ask, Expire, Operation, Refused, Turn, away
 from pastmaster.service.schema import prepare, tasks
 
 MOST_AT_ONCE = 1000  # episodes in one transaction, as far as its last request does not bring more
@@ -249,25 +249,25 @@ class Engine:
         except DamagedError as error:
             return [Refused(500, "damaged", f"serve: {error}")] * len(operations)
         decider.dirty = writes
-        known, answers = self._known(connection, decider, row, operations), list[Answer]()
+        turn, answers = self._turn_of(connection, decider, row, operations), list[Answer]()
         for operation in operations:
             try:
-                answers.append(operation.run(decider, known, connection))
+                answers.append(operation.run(turn))
             except Refused as refused:
                 answers.append(refused)
         if decider.changed:
-            store.write(connection, decider, known.now)
+            store.write(connection, decider, turn.now)
         else:
             decider.dirty = False
         return answers
 
-    def _known(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:
+    def _turn_of(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Turn:
         """What the operations on one task must know."""
         numbers = {n for operation in operations for n in operation.numbers if not decider.is_open(n)}
         keys = {o.key for o in operations if isinstance(o, Ask) and o.key is not None}
         rows = store.episode_rows(connection, decider.id, numbers) if numbers else {}
         keyed = store.keyed_rows(connection, decider.id, keys) if keys else {}
-        return Known(rows, keyed, self._now(row))
+        return Turn(decider, connection, self._now(row), rows, keyed)
 
     def _current(self, connection: sa.Connection, row: Row) -> Decider:
         """The task as the database has it now."""
