@@ -14,6 +14,12 @@ from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch) -> None:
+    """Events come ten times a second: nothing waits for a second to pass."""
+    monkeypatch.setattr(live, "SECONDS", 0.1)
+
+
 @pytest.fixture
 def repository(tmp_path) -> Iterator[Repository]:
     small_task(tmp_path / "tasks.db")
@@ -79,8 +85,8 @@ def wait_for_room(url: str) -> None:
             if status_of(connection) == 200:
                 break
         assert time.monotonic() < deadline, "there is no room"
-        time.sleep(0.1)
-    time.sleep(1.5)  # it is seen to be gone
+        time.sleep(0.05)
+    time.sleep(0.5)  # it is seen to be gone
 
 
 def test_one_damaged_task_does_not_hide_the_others(repository, tmp_path):

@@ -135,7 +135,7 @@ class App:
         self.service.gate.rates.check(request.sender)
         if route is None:
             raise _misdirected(request.scope["method"], sorted(ways))
-        raw = b"" if route.method == "GET" else await _read(request)
+        raw = bytearray() if route.method == "GET" else await _read(request)
         if route.body is not None:
             request.body = bodies.read(route.body, raw)
         answer = await route.run(self.service, request)
@@ -157,13 +157,13 @@ def _misdirected(method: str, allowed: list[str]) -> Refused:
     return Refused(405, "method", words, allowed=allowed)
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request) -> bytearray:
     """The body of a request. ``Refused`` if it is too large or no JSON; ``Gone`` if it breaks off."""
     length = request.headers.get(b"content-length", b"0")
     too_large = Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes, must be smaller")
     if not length.isdigit() or int(length[:20]) > LARGEST_BODY:
         raise too_large
-    body, more = b"", True
+    body, more = bytearray(), True
     while more:
         message = await request.receive()
         if message["type"] != "http.request":

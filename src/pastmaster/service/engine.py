@@ -182,9 +182,9 @@ class Engine:
         """The names of tasks with overdue episodes, and by id the time of those whose time is to be written."""
         late, clocks = list[str](), dict[int, float]()
         rows = {row["id"]: dict(row) for row in connection.execute(sa.select(tasks)).mappings()}
-        for number in [*self._times.keys() - rows.keys(), *self._deciders.keys() - rows.keys()]:
-            self._times.pop(number, None)
-            self._deciders.pop(number, None)
+        for held in (self._times, self._deciders):
+            for number in held.keys() - rows.keys():
+                del held[number]
         for number, row in rows.items():
             first = store.next_open(connection, number, 1)
             if not first:  # nothing waits for time to pass
