@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seams import TOLD, Describe, Engine, service_tables
+from seams import TOLD, Engine, service_tables
 
 from pastmaster import Client, Repository
 from pastmaster.service import make_task
@@ -139,14 +139,26 @@ def small_task(place: str | Path, name: str = "site", **settings: Any) -> None:
         make_task(repository, name, **given)
 
 
+class Called(Engine):
+    """An engine that is called from threads."""
+
+    def __init__(self, repository: Repository, **settings: Any) -> None:
+        self.loop = Loop()
+        super().__init__(repository.database, **({"sweep": 1e9} | settings))
+
+    def call(self, operation: Any) -> Any:
+        return self.loop.run(self.do(operation))
+
+
 @contextmanager
-def engine(place: str | Path, **settings: Any) -> Iterator[Engine]:
+def engine(place: str | Path, **settings: Any) -> Iterator[Called]:
     with Repository(place) as repository:
-        made = Engine(repository.database, **({"sweep": 1e9} | settings))
+        made = Called(repository, **settings)
         try:
             yield made
         finally:
             made.close()
+            made.loop.close()
 
 
 def free_port() -> int:
@@ -241,7 +253,6 @@ def alter(place: str | Path, statement: str) -> None:
 
 def selector_state(served: Engine) -> Any:
     """The selector of the only task, as it is in memory."""
-    served.call(Describe("site"))
     (decider,) = served._deciders.values()
     return decider.selector.to_dict()
 

@@ -220,14 +220,12 @@ def test_an_error_of_sqlites_own_is_told_in_words(tmp_path, monkeypatch):
 def test_a_task_that_is_removed_is_forgotten(tmp_path):
     place = tmp_path / "tasks.db"
     small_task(place)
-    with Repository(place) as repository:
-        served = Engine(repository.database, sweep=1e9)
+    with engine(place) as served, Repository(place) as repository:
         served.call(Ask("site", 10))
         remove_task(repository, "site")
         served.sweep()
         assert not served._deciders
         assert not served._times
-        served.close()
 
 
 def test_what_a_transaction_reads_does_not_grow_with_what_was_told(tmp_path):

@@ -17,7 +17,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -42,7 +41,7 @@ class Waiting(NamedTuple):
     """An operation, and who waits for its answer."""
 
     operation: Operation
-    future: Future[Answer] | asyncio.Future[Answer]
+    future: asyncio.Future[Answer]
 
 
 class Engine:
@@ -84,16 +83,12 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="pastmaster-writer", daemon=True)
         self._thread.start()
 
-    def call(self, operation: Operation) -> Answer:
-        """Do an operation and wait for its answer; ``Refused`` is raised."""
-        future: Future[Answer] = Future()
-        self._put(Waiting(operation, future))
-        return future.result()
-
     async def do(self, operation: Operation) -> Answer:
-        """As ``call``, for asyncio."""
+        """Do an operation and wait for its answer; ``Refused`` is raised."""
+        if self._closed:
+            raise Refused(503, "stopping", "serve: the service is stopping, try again later")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._put(Waiting(operation, future))
+        self._queue.put(Waiting(operation, future))
         return await future
 
     def close(self) -> None:
@@ -113,11 +108,6 @@ class Engine:
         soon = began is None or time.perf_counter() - began < LONG
         works = self._closed or self._thread.is_alive()
         return self.failure is None and not self._missed and soon and works
-
-    def _put(self, waiting: Waiting) -> None:
-        if self._closed:
-            raise Refused(503, "stopping", "serve: the service is stopping, try again later")
-        self._queue.put(waiting)
 
     def _run(self) -> None:
         """The thread: gather, do, answer. Between two batches of expired episodes others have their turn."""
@@ -290,19 +280,15 @@ class Engine:
 
     def _deliver(self, batch: Sequence[Waiting], answers: Sequence[Answer]) -> None:
         """Hand out the answers, to each event loop all at once."""
-        loops: dict[asyncio.AbstractEventLoop | None, list[tuple[Any, Answer]]] = {}
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer]]] = {}
         for (_, future), answer in zip(batch, answers, strict=True):
-            loop = future.get_loop() if isinstance(future, asyncio.Future) else None
-            loops.setdefault(loop, []).append((future, answer))
+            loops.setdefault(future.get_loop(), []).append((future, answer))
         for loop, pairs in loops.items():
-            if loop is None:
-                _resolve(pairs)
-            else:
-                with suppress(RuntimeError):  # it is closed: nobody waits any more
-                    loop.call_soon_threadsafe(_resolve, pairs)
+            with suppress(RuntimeError):  # it is closed: nobody waits any more
+                loop.call_soon_threadsafe(_resolve, pairs)
 
 
-def _resolve(pairs: Sequence[tuple[Any, Answer]]) -> None:
+def _resolve(pairs: Sequence[tuple[asyncio.Future[Answer], Answer]]) -> None:
     for future, answer in pairs:
         if not future.done():
             if isinstance(answer, BaseException):
