@@ -67,9 +67,16 @@ class Decider:
         self.events += 1
         self._link(episode.number, OPEN, episode.arm, None)
         row = {
-            "task_id": self.id, "number": episode.number, "arm": episode.arm, "deadline": deadline,
-            "asked": self.events, "closed": None, "outcome": OPEN, "value": None, "key": key,
-        }  # fmt: skip
+            "task_id": self.id,
+            "number": episode.number,
+            "arm": episode.arm,
+            "deadline": deadline,
+            "asked": self.events,
+            "closed": None,
+            "outcome": OPEN,
+            "value": None,
+            "key": key,
+        }
         self.asked[episode.number] = row
         self.touched.add(episode.number)
         return row

@@ -169,9 +169,10 @@ def _store(connection: sa.Connection, name: str, settings: dict[str, Any], selec
         if settings["content"] in _contents(connection, name):
             return False
         raise Refused(
-            409, "task_exists",
+            409,
+            "task_exists",
             f"{CALLER}: name is {name}, which a task with other settings has, must be one that no task has",
-        )  # fmt: skip
+        )
     if len(there) >= MOST_TASKS:
         raise Refused(409, "too_many_tasks", f"{CALLER}: there are {len(there)} tasks, must be fewer: remove some")
     store.make_task(connection, name, settings, selector)
