@@ -314,7 +314,7 @@ def test_a_large_body_of_unknown_fields_costs_little_more_than_its_json(path):
 
     def seconds(work: Callable[[], object]) -> float:
         times = []
-        for _ in range(5):
+        for _ in range(3):
             began = time.process_time()
             work()
             times.append(time.process_time() - began)
@@ -499,7 +499,8 @@ def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(tmp_pat
         with Client(running.url, patience=0) as stranger, pytest.raises(ServiceError, match="token is missing"):
             stranger.tasks()
         assert command("token", "revoke", str(path), "robots") == "revoked: robots"
-        log = running.kill(signal.SIGINT)
+        log = running.kill(signal.SIGTERM)
+        assert running.process.returncode == 0
     first = json.loads(log.splitlines()[0])
     assert (first["event"], first["tokens"]) == ("serving", "1 tokens")
     assert secret.encode() not in log
