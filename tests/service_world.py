@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from seams import TOLD, Engine, service_tables
 
 from pastmaster import Client, Repository
@@ -121,6 +122,12 @@ class Api:
         self.service.close()
         self.repository.close()
         self.loop.close()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The live page's events come ten times a second: nothing waits for a second to pass."""
+    monkeypatch.setattr("pastmaster.service.live.SECONDS", 0.1)
 
 
 @contextmanager

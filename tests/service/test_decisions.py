@@ -231,7 +231,7 @@ def test_a_failed_transaction_leaves_nothing_behind_and_the_next_goes_on(place, 
         assert caught.value.status == 503
         assert served.failure == "the disk is full"
         assert not served.healthy
-        monkeypatch.setattr(service_store, "write", write)
+        monkeypatch.undo()
         assert served.call(Ask("site"))["episodes"][0] | {"lease": 0} == {
             "number": 1, "arm": plain.ask().arm, "name": [*SOURCES, "learner"][plain.open[-1].arm], "policy": None,
             "lease": 0,
@@ -377,19 +377,16 @@ def test_of_many_who_make_the_same_task_at_once_one_makes_it(place):
     assert len({answer["seed"] for _, answer in answers}) == 1
 
 
-def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path, monkeypatch):
+def test_a_transaction_is_about_a_thousand_episodes_whatever_is_waiting(tmp_path):
     """A selector takes up to milliseconds for each: many large requests at once would hold the rows for long."""
     small_task(tmp_path / "tasks.db")
     sizes, may_go_on = list[int](), threading.Event()
-    with engine(tmp_path / "tasks.db") as served, ThreadPoolExecutor(10) as pool:
-        answers = served._answers
 
-        def counted(operations):
-            assert may_go_on.wait(240.0)
-            sizes.append(sum(operation.count for operation in operations))
-            return answers(operations)
+    def committed(count: int, seconds: float) -> None:
+        assert may_go_on.wait(240.0)
+        sizes.append(400 * count)
 
-        monkeypatch.setattr(served, "_answers", counted)
+    with engine(tmp_path / "tasks.db", committed=committed) as served, ThreadPoolExecutor(10) as pool:
         asked = [pool.submit(served.call, Ask("site", 400)) for _ in range(10)]
         while served._queue.qsize() < 7:  # the first transaction has taken three at most
             time.sleep(0.01)

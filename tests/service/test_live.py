@@ -8,16 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from service_world import PATIENCE, alter, small_task
+from service_world import PATIENCE, alter, often, small_task
 
 from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
 
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
-    """Events come ten times a second: nothing waits for a second to pass."""
-    monkeypatch.setattr(live, "SECONDS", 0.1)
+pytestmark = pytest.mark.usefixtures(often.__name__)
 
 
 @pytest.fixture

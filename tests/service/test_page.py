@@ -8,20 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from made_up import HOSTILE
-from service_world import PATIENCE
+from service_world import PATIENCE, often
 
 from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
 
-pytestmark = pytest.mark.long(15)
+pytestmark = [pytest.mark.long(15), pytest.mark.usefixtures(often.__name__)]
 NAME = "<img src=x onerror=alert(1)><script>alert(2)<"
 ARMS = [f"{NAME}b", "'\"&quot;<td>", "javascript:alert(3)", "a" * 100]
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
-    """Events come ten times a second: nothing waits for a second to pass."""
-    monkeypatch.setattr(live, "SECONDS", 0.1)
 
 
 @pytest.fixture
