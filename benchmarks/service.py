@@ -123,13 +123,20 @@ def _told(place: Path | str, early: Path) -> list[float]:
     return [float(line) for line in found.split()]
 
 
-def _tell(place: str, early: str) -> None:
+async def _tell(place: str, early: str) -> None:
     with Repository(place) as repository:
-        served = Engine(repository.database)
-        numbers = [e["number"] for _ in range(OPEN // AT_ONCE) for e in served.call(Ask("site", AT_ONCE))["episodes"]]
+        served, numbers = Engine(repository.database), list[int]()
+
+        async def ask() -> None:
+            asked = await served.do(Ask("site", AT_ONCE))
+            numbers.extend(episode["number"] for episode in asked["episodes"])
+
+        for _ in range(OPEN // AT_ONCE):
+            await ask()
         for done in range(AT_ONCE, TOLD + 1, AT_ONCE):
-            served.call(TellMany("site", [(number, 0.5) for number in numbers[:AT_ONCE]]))
-            numbers = numbers[AT_ONCE:] + [e["number"] for e in served.call(Ask("site", AT_ONCE))["episodes"]]
+            await served.do(TellMany("site", [(number, 0.5) for number in numbers[:AT_ONCE]]))
+            del numbers[:AT_ONCE]
+            await ask()
             if done in (EARLY, TOLD):
                 print(_resident())
             if done == EARLY:
@@ -279,7 +286,7 @@ class Visitor(asyncio.Protocol):
 if __name__ == "__main__":
     where, port, *how = sys.argv[1:]
     if "told" in how:
-        _tell(where, port)
+        asyncio.run(_tell(where, port))
         sys.exit()
     if "alone" in how:  # every call has a transaction of its own
         engine.MOST_AT_ONCE = 1

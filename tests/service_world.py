@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seams import TOLD, Describe, Engine, service_tables
+import pytest
+from seams import TOLD, Engine, service_tables
 
 from pastmaster import Client, Repository
 from pastmaster.service import make_task
-from pastmaster.service.api import Service, make_app
+from pastmaster.service.api import ROUTES, Service
+from pastmaster.service.app import App
 
 SOURCES = ["left", "right", "straight"]
 PATIENCE = 240.0  # seconds, on a busy machine too
@@ -64,7 +66,7 @@ class Api:
         self.service = Service(self.repository, **({"sweep": 1e9} | settings))
         if clock is not None:
             self.service.engine._clock = clock
-        self.app, self.loop = make_app(self.service), Loop()
+        self.app, self.loop = App(ROUTES, self.service), Loop()
 
     def __call__(
         self, method: str, path: str, body: Any = None, *, raw: bytes | None = None,
@@ -122,6 +124,12 @@ class Api:
         self.loop.close()
 
 
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The live page's events come ten times a second: nothing waits for a second to pass."""
+    monkeypatch.setattr("pastmaster.service.live.SECONDS", 0.1)
+
+
 @contextmanager
 def api(place: str | Path, clock: Clock | None = None, **settings: Any) -> Iterator[Api]:
     made = Api(place, clock, **settings)
@@ -138,14 +146,26 @@ def small_task(place: str | Path, name: str = "site", **settings: Any) -> None:
         make_task(repository, name, **given)
 
 
+class Called(Engine):
+    """An engine that is called from threads."""
+
+    def __init__(self, repository: Repository, **settings: Any) -> None:
+        self.loop = Loop()
+        super().__init__(repository.database, **({"sweep": 1e9} | settings))
+
+    def call(self, operation: Any) -> Any:
+        return self.loop.run(self.do(operation))
+
+
 @contextmanager
-def engine(place: str | Path, **settings: Any) -> Iterator[Engine]:
+def engine(place: str | Path, **settings: Any) -> Iterator[Called]:
     with Repository(place) as repository:
-        made = Engine(repository.database, **({"sweep": 1e9} | settings))
+        made = Called(repository, **settings)
         try:
             yield made
         finally:
             made.close()
+            made.loop.close()
 
 
 def free_port() -> int:
@@ -240,7 +260,6 @@ def alter(place: str | Path, statement: str) -> None:
 
 def selector_state(served: Engine) -> Any:
     """The selector of the only task, as it is in memory."""
-    served.call(Describe("site"))
     (decider,) = served._deciders.values()
     return decider.selector.to_dict()
 

@@ -49,7 +49,7 @@ CALLS = {
             {"sources": [[1.0, 2.0], [3.0]]},
             "sources[0] is [1.0, 2.0], must be the id of a stored policy, or all be names",
         ),
-        ({"selector": "x"}, "selector is 'x', must be one of informed, regret-balancing, exp3-transfer, tsallis-inf"),
+        ({"selector": "x"}, "selector is 'x', must be one of 'informed', 'regret-balancing', ..."),
         ({"episodes": "x"}, "episodes is 'x', must be a whole number, at least 1 (and < 1e12)"),
         ({"bounds": "x"}, "bounds is 'x', must be (lower, upper)"),
         ({"bounds": [[1.0, 2.0], [3.0]]}, "bounds is [[1.0, 2.0], [3.0]], must be finite, lower below"),
@@ -64,7 +64,7 @@ CALLS = {
             {"learner": ""},
             "learner is '', must have 1 to 100 letters: no slash, no control character, no space at either end",
         ),
-        ({"seed": "x"}, "rng is 'x', must be a seed (a whole number, at least 0), a numpy.random.Generator or None"),
+        ({"seed": "x"}, "seed is 'x', must be a whole number, in 0.."),
     ),
     "service.remove_task": Call(on(service.remove_task), lambda: {"name": "site"}, runs=False).refuses(
         *IN_REPOSITORY,

@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from service_world import PATIENCE, alter, small_task
+from service_world import PATIENCE, alter, often, small_task
 
 from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
+
+pytestmark = pytest.mark.usefixtures(often.__name__)
 
 
 @pytest.fixture
@@ -79,8 +81,8 @@ def wait_for_room(url: str) -> None:
             if status_of(connection) == 200:
                 break
         assert time.monotonic() < deadline, "there is no room"
-        time.sleep(0.1)
-    time.sleep(1.5)  # it is seen to be gone
+        time.sleep(0.05)
+    time.sleep(0.5)  # it is seen to be gone
 
 
 def test_one_damaged_task_does_not_hide_the_others(repository, tmp_path):

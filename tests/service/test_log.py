@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import threading
 from pathlib import Path
 
 import pytest
 from seams import Ask, Describe, Tell
-from service_world import engine, served, small_task
+from service_world import engine, small_task
 
-from pastmaster import Client, Repository
+from pastmaster import Repository
 from pastmaster.errors import DamagedError
 from pastmaster.repository import sqlite
 
@@ -43,19 +42,6 @@ def test_the_log_is_there_while_the_file_is_served(tmp_path: Path) -> None:
         assert "site.db-wal" in beside(path)
     assert beside(path) == ["site.db"]
     assert told(path) == 10
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_service_that_is_told_to_stop_leaves_one_file(tmp_path: Path, how: int) -> None:
-    path = tmp_path / "site.db"
-    small_task(path)
-    with served(path) as running, Client(running.url) as client:
-        with client.episode("site") as episode:
-            episode.value = 0.5
-        running.kill(how)
-        assert how == signal.SIGINT or running.process.returncode == 0
-    assert beside(path) == ["site.db"]
-    assert told(path) == 1
 
 
 def test_what_a_kill_leaves_is_one_file_when_it_was_opened(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def assert_decisions_are_the_librarys(place) -> None:
         else:
             plain.cancel(Episode(row.arm, row.number))
     with engine(place) as served:
+        served.call(Describe("site"))
         assert selector_state(served) == plain.to_dict()
 
 

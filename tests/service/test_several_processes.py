@@ -47,26 +47,26 @@ def test_a_process_that_starts_later_gives_whole_leases(place):
             assert one.call(Look("site", number))["outcome"] == "expired"
 
 
-def test_a_process_that_starts_later_knows_what_the_others_have_counted(place):
+def test_a_process_that_starts_later_knows_what_the_others_have_counted(path):
     first, second = Clock(), Clock()
-    small_task(place, lease=10.0)
-    with engine(place, clock=first) as one:
+    small_task(path, lease=10.0)
+    with engine(path, clock=first) as one:
         one.call(Ask("site", lease=1000.0))
         pass_time(first, one, 1.0, times=100)
-        with engine(place, clock=second) as two:
+        with engine(path, clock=second) as two:
             number = two.call(Ask("site"))["episodes"][0]["number"]
             one.sweep()
             assert one.call(Look("site", number))["lease"] == pytest.approx(10.0)
 
 
-def test_leases_end_however_often_the_service_is_restarted(place):
-    small_task(place, lease=4.0)
-    with engine(place) as served:
+def test_leases_end_however_often_the_service_is_restarted(path):
+    small_task(path, lease=4.0)
+    with engine(path) as served:
         served.call(Ask("site"))
     outcomes = []
     for _ in range(5):
         clock = Clock()
-        with engine(place, clock=clock) as served:
+        with engine(path, clock=clock) as served:
             served.call(Describe("site"))
             clock.now = 1.5
             served.sweep()
@@ -74,25 +74,25 @@ def test_leases_end_however_often_the_service_is_restarted(place):
     assert outcomes == ["open", "open", "expired", "expired", "expired"]
 
 
-def test_time_since_the_last_sweep_is_written_at_the_end(place):
-    small_task(place, lease=4.0)
-    with engine(place) as served:
+def test_time_since_the_last_sweep_is_written_at_the_end(path):
+    small_task(path, lease=4.0)
+    with engine(path) as served:
         served.call(Ask("site"))
     for expected in ("open", "expired"):
         clock = Clock()
-        with engine(place, clock=clock) as served:
+        with engine(path, clock=clock) as served:
             served.sweep()
             assert served.call(Look("site", 0))["outcome"] == "open"
             clock.now = 3.0
         if expected == "expired":
-            with engine(place) as served:
+            with engine(path) as served:
                 served.sweep()
                 assert served.call(Look("site", 0))["outcome"] == expected
 
 
-def test_an_answer_that_is_sent_again_has_no_lease_if_the_episode_is_over(place):
-    small_task(place)
-    with engine(place) as served:
+def test_an_answer_that_is_sent_again_has_no_lease_if_the_episode_is_over(path):
+    small_task(path)
+    with engine(path) as served:
         assert served.call(Ask("site", key="a"))["episodes"][0]["lease"] > 3000.0
         served.call(Cancel("site", 0))
         assert served.call(Ask("site", key="a"))["episodes"][0]["lease"] == 0.0
@@ -153,13 +153,13 @@ def test_what_a_server_has_lost_is_forgotten_though_other_events_came_in_its_pla
             assert state["arms"] == told[0]["arms"]
 
 
-def test_rows_that_lead_elsewhere_are_damage(place):
-    small_task(place)
-    with engine(place) as served:
+def test_rows_that_lead_elsewhere_are_damage(path):
+    small_task(path)
+    with engine(path) as served:
         served.call(Ask("site", 3))
         served.call(Tell("site", 0, 0.25))
-    alter(place, "UPDATE service_episodes SET value = 0.75 WHERE number = 0")
-    with engine(place) as served, pytest.raises(Refused, match="are not those that were counted"):
+    alter(path, "UPDATE service_episodes SET value = 0.75 WHERE number = 0")
+    with engine(path) as served, pytest.raises(Refused, match="are not those that were counted"):
         served.call(Describe("site"))
 
 
@@ -220,14 +220,12 @@ def test_an_error_of_sqlites_own_is_told_in_words(tmp_path, monkeypatch):
 def test_a_task_that_is_removed_is_forgotten(tmp_path):
     place = tmp_path / "tasks.db"
     small_task(place)
-    with Repository(place) as repository:
-        served = Engine(repository.database, sweep=1e9)
+    with engine(place) as served, Repository(place) as repository:
         served.call(Ask("site", 10))
         remove_task(repository, "site")
         served.sweep()
         assert not served._deciders
         assert not served._times
-        served.close()
 
 
 def test_what_a_transaction_reads_does_not_grow_with_what_was_told(tmp_path):

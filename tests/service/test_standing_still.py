@@ -43,6 +43,12 @@ def called(served: Engine, operation: Any, answers: list[Any]) -> threading.Thre
     return thread
 
 
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are one second, also that of trying again."""
+    for name in ("postgres.IDLE_SECONDS", "postgres.COMPUTING_SECONDS", "database.RECONNECT_SECONDS"):
+        monkeypatch.setattr(f"pastmaster.repository.{name}", 1)
+
+
 def test_others_go_on_after_ten_seconds_and_what_stood_still_is_done_once(postgres_url, monkeypatch):
     """The limit is ten seconds, and here one: nobody waits for two minutes."""
     assert postgres.IDLE_SECONDS <= 10
@@ -64,8 +70,7 @@ def test_others_go_on_after_ten_seconds_and_what_stood_still_is_done_once(postgr
 
 
 def test_what_always_stands_still_gets_an_error_and_leaves_nothing(postgres_url, monkeypatch, caplog):
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1)
-    monkeypatch.setattr("pastmaster.repository.database.RECONNECT_SECONDS", 1.0)
+    shorten(monkeypatch)
     small_task(postgres_url)
     held, answers = Stopped(monkeypatch, times=10**6), list[Any]()
     held.may_go_on.wait = lambda _: time.sleep(1.5) or True  # type: ignore[method-assign]
@@ -84,8 +89,7 @@ def test_what_always_stands_still_gets_an_error_and_leaves_nothing(postgres_url,
 
 
 def test_a_writer_of_the_repository_that_stands_still_is_told_so(postgres_url, monkeypatch):
-    monkeypatch.setattr(postgres, "COMPUTING_SECONDS", 1)
-    monkeypatch.setattr("pastmaster.repository.database.RECONNECT_SECONDS", 1.0)
+    shorten(monkeypatch)
     with Repository(postgres_url) as repository:
 
         def work(connection: Any) -> None:

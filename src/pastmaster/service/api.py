@@ -10,7 +10,7 @@ from typing import Any
 
 from pastmaster.repository import Repository
 from pastmaster.service import answers, bodies, store
-from pastmaster.service.app import App, Reply, Request, Route, as_json
+from pastmaster.service.app import Reply, Request, Route, as_json
 from pastmaster.service.engine import Engine
 from pastmaster.service.gate import Gate, Rates
 from pastmaster.service.live import Live
@@ -42,11 +42,6 @@ class Service:
         """End its threads."""
         self.gate.keys.close()
         self.engine.close()
-
-
-def make_app(service: Service, *, log_requests: bool = False) -> App:
-    """The service as an ASGI application."""
-    return App(ROUTES, service, service.gate, service.metrics, log_requests=log_requests)
 
 
 # Decisions

@@ -11,15 +11,16 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.service import bodies
-from pastmaster.service.gate import Gate
-from pastmaster.service.metrics import Metrics
 from pastmaster.service.operations import Refused, away
 from pastmaster.service.tasks import checked_name
 from pastmaster.texts import printable
+
+if TYPE_CHECKING:
+    from pastmaster.service.api import Service
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -103,10 +104,8 @@ class Route:
 class App:
     """The service as an ASGI application."""
 
-    def __init__(
-        self, routes: Iterable[Route], service: Any, gate: Gate, metrics: Metrics, *, log_requests: bool = False
-    ) -> None:
-        self.service, self.gate, self.metrics, self.log_requests = service, gate, metrics, log_requests
+    def __init__(self, routes: Iterable[Route], service: Service, *, log_requests: bool = False) -> None:
+        self.service, self.log_requests = service, log_requests
         self._ways: dict[re.Pattern[str], dict[str, Route]] = {}
         for route in routes:
             pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path))
@@ -123,7 +122,7 @@ class App:
             reply = _refusal(error, scope["path"])
         await _send(reply, send)
         seconds = time.perf_counter() - began
-        self.metrics.request(scope["method"], reply.status, seconds)
+        self.service.metrics.request(scope["method"], reply.status, seconds)
         if self.log_requests:
             fields = {"method": scope["method"], "path": scope["path"], "status": reply.status, "from": request.sender}
             log.info("request", extra={"fields": fields | {"ms": round(1e3 * seconds, 2)}})
@@ -132,11 +131,11 @@ class App:
         ways, request.named = self._find(request.scope["path"])
         route = ways.get(request.scope["method"])
         role = "read" if route is None else route.role
-        request.sender = self.gate.admit(request.scope, request.headers, role)
-        self.gate.rates.check(request.sender)
+        request.sender = self.service.gate.admit(request.scope, request.headers, role)
+        self.service.gate.rates.check(request.sender)
         if route is None:
             raise _misdirected(request.scope["method"], sorted(ways))
-        raw = b"" if route.method == "GET" else await _read(request)
+        raw = bytearray() if route.method == "GET" else await _read(request)
         if route.body is not None:
             request.body = bodies.read(route.body, raw)
         answer = await route.run(self.service, request)
@@ -158,13 +157,13 @@ def _misdirected(method: str, allowed: list[str]) -> Refused:
     return Refused(405, "method", words, allowed=allowed)
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request) -> bytearray:
     """The body of a request. ``Refused`` if it is too large or no JSON; ``Gone`` if it breaks off."""
     length = request.headers.get(b"content-length", b"0")
     too_large = Refused(413, "too_large", f"serve: the body is larger than {LARGEST_BODY:,} bytes, must be smaller")
     if not length.isdigit() or int(length[:20]) > LARGEST_BODY:
         raise too_large
-    body, more = b"", True
+    body, more = bytearray(), True
     while more:
         message = await request.receive()
         if message["type"] != "http.request":
@@ -197,12 +196,12 @@ def _refusal(error: Exception, path: str) -> Reply:
 async def _send(reply: Reply, send: Send) -> None:
     headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
     headers += [(b"content-type", reply.kind.encode()), *HEADERS]
+    body = b""
     if isinstance(reply.body, bytes):
-        headers.append((b"content-length", b"%d" % len(reply.body)))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
-        return
+        body = reply.body
+        headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    async for part in reply.body:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    if not isinstance(reply.body, bytes):
+        async for part in reply.body:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": body})

@@ -150,7 +150,7 @@ class TaskBody(Body):
 Kind = TypeVar("Kind", bound=Body)
 
 
-def read(kind: type[Kind], raw: bytes) -> Kind:
+def read(kind: type[Kind], raw: bytearray) -> Kind:
     """The body of a request; nothing at all counts as no fields."""
     try:
         return kind.model_validate_json(raw or b"{}")

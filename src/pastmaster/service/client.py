@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
@@ -101,7 +101,9 @@ class Client:
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._timeout = within("Client", "timeout", timeout, 0.001, 86400.0)
         self._patience = within("Client", "patience", patience, 0.0, 86400.0)
-        self._tls = ssl.create_default_context() if self._parts.scheme == "https" else None
+        self._kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+        if self._parts.scheme == "https":
+            self._kind = partial(http.client.HTTPSConnection, context=ssl.create_default_context())
         self._idle: deque[http.client.HTTPConnection] = deque()
         self._process = os.getpid()
 
@@ -231,7 +233,7 @@ class Client:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._connection()
+            connection = self._kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout)
         fresh = connection.sock is None
         try:
             headers = self._headers | ({"content-type": "application/json"} if method == "POST" else {})
@@ -245,12 +247,6 @@ class Client:
             raise
         self._idle.append(connection)  # http.client opens it again if the service closes it
         return response.status, answer
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._tls is not None:
-            return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
-        return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
 
 class EpisodeContext:

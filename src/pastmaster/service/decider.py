@@ -21,7 +21,7 @@ from pastmaster.errors import DamagedError, InvalidInputError
 from pastmaster.reuse import SELECTORS, Episode
 from pastmaster.reuse.selector import Selector
 from pastmaster.service.history import History
-from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN, TOLD
+from pastmaster.service.schema import CANCELLED, EXPIRED, OPEN
 
 Row = dict[str, Any]
 SNAPSHOT_EVERY = 1000  # events: so many are done again after a restart, at most
@@ -67,20 +67,23 @@ class Decider:
         self.events += 1
         self._link(episode.number, OPEN, episode.arm, None)
         row = {
-            "task_id": self.id, "number": episode.number, "arm": episode.arm, "deadline": deadline,
-            "asked": self.events, "closed": None, "outcome": OPEN, "value": None, "key": key,
-        }  # fmt: skip
+            "task_id": self.id,
+            "number": episode.number,
+            "arm": episode.arm,
+            "deadline": deadline,
+            "asked": self.events,
+            "closed": None,
+            "outcome": OPEN,
+            "value": None,
+            "key": key,
+        }
         self.asked[episode.number] = row
         self.touched.add(episode.number)
         return row
 
     def is_open(self, number: int) -> bool:
         """Whether an episode is open."""
-        return self.arm_of(number) is not None
-
-    def arm_of(self, number: int) -> int | None:
-        """The arm of an open episode; None if it is not open."""
-        return self.selector.arm_of(number)
+        return self.selector.arm_of(number) is not None
 
     def close(self, number: int, outcome: int, value: float | None = None) -> None:
         """An open episode is told, cancelled, or expires; ``InvalidInputError`` if the return is refused."""
@@ -95,24 +98,19 @@ class Decider:
         self.touched.add(number)
 
     def _close(self, number: int, outcome: int, value: float | None) -> int:
-        arm = self.arm_of(number)
+        arm = self.selector.arm_of(number)
         assert arm is not None
         if value is None:
             self.selector.cancel(Episode(arm, number))
         else:
             self.selector.tell(Episode(arm, number), value)
-        self._count(arm, outcome, value)
-        return arm
-
-    def _count(self, arm: int, outcome: int, value: float | None) -> None:
-        """Add the end of an episode to the history."""
-        if value is not None:
-            bounds = self.selector.bounds
-            self.history.tell(arm, min(max((value - bounds.lower) / bounds.span, 0.0), 1.0))
+            lower, span = self.selector.bounds.lower, self.selector.bounds.span
+            self.history.tell(arm, min(max((value - lower) / span, 0.0), 1.0))
         if outcome == EXPIRED:
             self.history.expire(arm)
         if outcome == CANCELLED:
             self.history.cancelled += 1
+        return arm
 
     def _link(self, number: int, outcome: int, arm: int, value: float | None) -> None:
         """Add the last event to the chain."""
@@ -133,7 +131,7 @@ class Decider:
                 episode = self.selector.ask()
                 if tuple(episode) != (event.arm, event.number):
                     raise DamagedError(f"{place}: is of arm {event.arm}, but the selector chooses {tuple(episode)}")
-            elif self.arm_of(event.number) is None:
+            elif not self.is_open(event.number):
                 raise DamagedError(f"{place}: is closed by event {event.sequence}, but is not open then")
             else:
                 try:
@@ -171,6 +169,3 @@ class Decider:
 def checksum(task: int, events: int, text: str) -> str:
     """Of a state, for this task after so many events."""
     return hashlib.sha256(f"{task} {events} {text}".encode()).hexdigest()
-
-
-__all__ = ["CANCELLED", "EXPIRED", "SERVED", "TOLD", "Decider", "Event"]

@@ -17,7 +17,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from pastmaster.errors import DamagedError, PastmasterError
 from pastmaster.repository.database import Database
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
-from pastmaster.service.operations import Ask, Expire, Known, Operation, Refused, away
+from pastmaster.service.operations import Ask, Expire, Operation, Refused, Turn, away
 from pastmaster.service.schema import prepare, tasks
 
 MOST_AT_ONCE = 1000  # episodes in one transaction, as far as its last request does not bring more
@@ -42,7 +41,7 @@ class Waiting(NamedTuple):
     """An operation, and who waits for its answer."""
 
     operation: Operation
-    future: Future[Answer] | asyncio.Future[Answer]
+    future: asyncio.Future[Answer]
 
 
 class Engine:
@@ -84,16 +83,12 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="pastmaster-writer", daemon=True)
         self._thread.start()
 
-    def call(self, operation: Operation) -> Answer:
-        """Do an operation and wait for its answer; ``Refused`` is raised."""
-        future: Future[Answer] = Future()
-        self._put(Waiting(operation, future))
-        return future.result()
-
     async def do(self, operation: Operation) -> Answer:
-        """As ``call``, for asyncio."""
+        """Do an operation and wait for its answer; ``Refused`` is raised."""
+        if self._closed:
+            raise Refused(503, "stopping", "serve: the service is stopping, try again later")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._put(Waiting(operation, future))
+        self._queue.put(Waiting(operation, future))
         return await future
 
     def close(self) -> None:
@@ -113,11 +108,6 @@ class Engine:
         soon = began is None or time.perf_counter() - began < LONG
         works = self._closed or self._thread.is_alive()
         return self.failure is None and not self._missed and soon and works
-
-    def _put(self, waiting: Waiting) -> None:
-        if self._closed:
-            raise Refused(503, "stopping", "serve: the service is stopping, try again later")
-        self._queue.put(waiting)
 
     def _run(self) -> None:
         """The thread: gather, do, answer. Between two batches of expired episodes others have their turn."""
@@ -182,9 +172,9 @@ class Engine:
         """The names of tasks with overdue episodes, and by id the time of those whose time is to be written."""
         late, clocks = list[str](), dict[int, float]()
         rows = {row["id"]: dict(row) for row in connection.execute(sa.select(tasks)).mappings()}
-        for number in [*self._times.keys() - rows.keys(), *self._deciders.keys() - rows.keys()]:
-            self._times.pop(number, None)
-            self._deciders.pop(number, None)
+        for held in (self._times, self._deciders):
+            for number in held.keys() - rows.keys():
+                del held[number]
         for number, row in rows.items():
             first = store.next_open(connection, number, 1)
             if not first:  # nothing waits for time to pass
@@ -249,25 +239,25 @@ class Engine:
         except DamagedError as error:
             return [Refused(500, "damaged", f"serve: {error}")] * len(operations)
         decider.dirty = writes
-        known, answers = self._known(connection, decider, row, operations), list[Answer]()
+        turn, answers = self._turn_of(connection, decider, row, operations), list[Answer]()
         for operation in operations:
             try:
-                answers.append(operation.run(decider, known, connection))
+                answers.append(operation.run(turn))
             except Refused as refused:
                 answers.append(refused)
         if decider.changed:
-            store.write(connection, decider, known.now)
+            store.write(connection, decider, turn.now)
         else:
             decider.dirty = False
         return answers
 
-    def _known(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Known:
+    def _turn_of(self, connection: sa.Connection, decider: Decider, row: Row, operations: Sequence[Operation]) -> Turn:
         """What the operations on one task must know."""
         numbers = {n for operation in operations for n in operation.numbers if not decider.is_open(n)}
         keys = {o.key for o in operations if isinstance(o, Ask) and o.key is not None}
         rows = store.episode_rows(connection, decider.id, numbers) if numbers else {}
         keyed = store.keyed_rows(connection, decider.id, keys) if keys else {}
-        return Known(rows, keyed, self._now(row))
+        return Turn(decider, connection, self._now(row), rows, keyed)
 
     def _current(self, connection: sa.Connection, row: Row) -> Decider:
         """The task as the database has it now."""
@@ -290,19 +280,15 @@ class Engine:
 
     def _deliver(self, batch: Sequence[Waiting], answers: Sequence[Answer]) -> None:
         """Hand out the answers, to each event loop all at once."""
-        loops: dict[asyncio.AbstractEventLoop | None, list[tuple[Any, Answer]]] = {}
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer]]] = {}
         for (_, future), answer in zip(batch, answers, strict=True):
-            loop = future.get_loop() if isinstance(future, asyncio.Future) else None
-            loops.setdefault(loop, []).append((future, answer))
+            loops.setdefault(future.get_loop(), []).append((future, answer))
         for loop, pairs in loops.items():
-            if loop is None:
-                _resolve(pairs)
-            else:
-                with suppress(RuntimeError):  # it is closed: nobody waits any more
-                    loop.call_soon_threadsafe(_resolve, pairs)
+            with suppress(RuntimeError):  # it is closed: nobody waits any more
+                loop.call_soon_threadsafe(_resolve, pairs)
 
 
-def _resolve(pairs: Sequence[tuple[Any, Answer]]) -> None:
+def _resolve(pairs: Sequence[tuple[asyncio.Future[Answer], Answer]]) -> None:
     for future, answer in pairs:
         if not future.done():
             if isinstance(answer, BaseException):

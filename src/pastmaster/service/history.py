@@ -80,10 +80,7 @@ class History:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> History:
         """From what ``to_dict`` returned."""
-        sums = np.array(state["sums"], np.float64)
-        made = cls(sums.shape[1])
-        made.sums[:] = sums
-        made.expired[:] = state["expired"]
-        made.cancelled = int(state["cancelled"])
-        made.width, made.steps = int(state["width"]), [list(map(float, step)) for step in state["steps"]]
+        made = cls(len(state["expired"]))
+        made.sums[:], made.expired[:] = state["sums"], state["expired"]
+        made.cancelled, made.width, made.steps = state["cancelled"], state["width"], state["steps"]
         return made

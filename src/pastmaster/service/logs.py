@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 import traceback
 
@@ -21,13 +20,12 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=True)  # nothing in it can do anything to a terminal
 
 
-def start_log(level: int = logging.INFO) -> logging.Logger:
+def start_log() -> logging.Logger:
     """The service's log, written to standard error; uvicorn's own errors go there too."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
-    log = logging.getLogger("pastmaster.service")
-    for name in ("pastmaster.service", "uvicorn.error"):
+    for name, level in (("uvicorn.error", logging.WARNING), ("pastmaster.service", logging.INFO)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level if name == "pastmaster.service" else logging.WARNING)
-    return log
+        logger.setLevel(level)
+    return logger

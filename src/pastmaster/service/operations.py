@@ -57,12 +57,14 @@ def away() -> Refused:
     return Refused(503, "unavailable", "serve: the database does not answer, try again later")
 
 
-class Known(NamedTuple):
-    """What the rows say that the operations of one task need, read once for all of them."""
+class Turn(NamedTuple):
+    """A task in a transaction, and what its rows say that the operations on it need, read once for all of them."""
 
+    decider: Decider
+    connection: sa.Connection
+    now: float
     rows: dict[int, Row]
     keyed: dict[str, list[Row]]
-    now: float
 
 
 @dataclass(eq=False)
@@ -82,7 +84,7 @@ class Operation:
         """The episodes whose rows must be known if they are not open."""
         return ()
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
+    def run(self, turn: Turn) -> Any:
         """Do it; returns the answer."""
         raise NotImplementedError
 
@@ -99,21 +101,22 @@ class Ask(Operation):
     def size(self) -> int:
         return self.count
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> AskAnswer:
-        rows = known.keyed.get(self.key) if self.key is not None else None
+    def run(self, turn: Turn) -> AskAnswer:
+        rows = turn.keyed.get(self.key or "")
         if rows is None:
-            rows = self._new(decider, known.now)
+            rows = self._new(turn)
             if self.key is not None:
-                known.keyed[self.key] = rows
+                turn.keyed[self.key] = rows
         elif len(rows) != self.count:
             raise Refused(
                 409,
                 "other_request",
                 f"ask: count is {self.count}, but the request with this key asked for {len(rows)}, must be the same",
             )
-        return {"episodes": [_shown(decider, row, known.now) for row in rows]}
+        return {"episodes": [_shown(turn, row) for row in rows]}
 
-    def _new(self, decider: Decider, now: float) -> list[Row]:
+    def _new(self, turn: Turn) -> list[Row]:
+        decider = turn.decider
         settings, n_open = decider.settings, decider.selector.n_open
         if n_open + self.count > settings["most_open"]:
             raise Refused(
@@ -122,7 +125,7 @@ class Ask(Operation):
                 f"ask: {n_open} episodes of {decider.name} are open, must be at most {settings['most_open']} with "
                 "these: tell or cancel some first",
             )
-        deadline = now + (settings["lease"] if self.lease is None else self.lease)
+        deadline = turn.now + (settings["lease"] if self.lease is None else self.lease)
         return [decider.ask(deadline, self.key) for _ in range(self.count)]
 
 
@@ -143,8 +146,8 @@ class Tell(OfEpisode):
 
     value: float
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Told:
-        return _tell(decider, known, self.number, self.value)
+    def run(self, turn: Turn) -> Told:
+        return _tell(turn, self.number, self.value)
 
 
 @dataclass(eq=False)
@@ -161,11 +164,11 @@ class TellMany(Operation):
     def numbers(self) -> Iterable[int]:
         return (number for number, _ in self.returns)
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> ReturnsAnswer:
+    def run(self, turn: Turn) -> ReturnsAnswer:
         answers: list[Told | Untold] = []
         for number, value in self.returns:
             try:
-                answers.append(_tell(decider, known, number, value))
+                answers.append(_tell(turn, number, value))
             except Refused as refused:
                 answers.append({"episode": number, "error": refused.shown()})
         return {"returns": answers}
@@ -175,10 +178,10 @@ class TellMany(Operation):
 class Cancel(OfEpisode):
     """Forget an open episode. The same again is fine."""
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Told:
-        row = _ended(decider, known, self.number, "cancel")
+    def run(self, turn: Turn) -> Told:
+        row = _ended(turn, self.number, "cancel")
         if row is None:
-            decider.close(self.number, CANCELLED)
+            turn.decider.close(self.number, CANCELLED)
             return {"episode": self.number, "outcome": "cancelled", "repeated": False}
         if row["outcome"] == TOLD:
             raise Refused(409, "told", f"cancel: episode {self.number} was told {row['value']:g}, must be open")
@@ -191,27 +194,28 @@ class Look(OfEpisode):
 
     writes = False
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> EpisodeState:
-        row = store.episode_rows(connection, decider.id, self.numbers).get(self.number)
+    def run(self, turn: Turn) -> EpisodeState:
+        row = store.episode_rows(turn.connection, turn.decider.id, self.numbers).get(self.number)
         if row is None:
-            raise _never_asked(decider, self.number, "episode")
-        return {**_shown(decider, row, known.now), "outcome": OUTCOMES[row["outcome"]], "value": row["value"]}
+            raise _never_asked(turn.decider, self.number, "episode")
+        return {**_shown(turn, row), "outcome": OUTCOMES[row["outcome"]], "value": row["value"]}
 
 
 @dataclass(eq=False)
 class Expire(Operation):
     """Forget the episodes whose lease is over, or tell the return that was declared for them."""
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> int:
-        late = store.next_open(connection, decider.id, MOST_EXPIRED, known.now)
+    def run(self, turn: Turn) -> int:
+        decider = turn.decider
+        late = store.next_open(turn.connection, decider.id, MOST_EXPIRED, turn.now)
         numbers = [row["number"] for row in late if decider.is_open(row["number"])]
         for number in numbers:
             decider.close(number, EXPIRED, decider.settings["expired_return"])
         return len(numbers)
 
 
-def _tell(decider: Decider, known: Known, number: int, value: float) -> Told:
-    row = _ended(decider, known, number, "tell")
+def _tell(turn: Turn, number: int, value: float) -> Told:
+    decider, row = turn.decider, _ended(turn, number, "tell")
     if row is None:
         if decider.selector.refuses(value):
             lower, upper = decider.selector.bounds
@@ -231,12 +235,13 @@ def _tell(decider: Decider, known: Known, number: int, value: float) -> Told:
     return {"episode": number, "outcome": "told", "value": value, "repeated": row is not None}
 
 
-def _ended(decider: Decider, known: Known, number: int, caller: str) -> Row | None:
+def _ended(turn: Turn, number: int, caller: str) -> Row | None:
     """The row of an episode that is closed; None if it is open."""
+    decider = turn.decider
     if decider.is_open(number):
         return None
     changed = decider.asked.get(number) or decider.closed.get(number)  # by a call just before, not written yet
-    row = changed or known.rows.get(number)
+    row = changed or turn.rows.get(number)
     if row is None or row["outcome"] == OPEN:
         raise _never_asked(decider, number, caller)
     return row
@@ -247,8 +252,8 @@ def _never_asked(decider: Decider, number: int, caller: str) -> Refused:
     return Refused(404, "no_episode", f"{caller}: episode is {number}, must be one of the {asked}")
 
 
-def _shown(decider: Decider, row: Row, now: float) -> EpisodeAnswer:
-    source = decider.settings["arms"][row["arm"]]
-    left = max(0.0, row["deadline"] - now) if decider.is_open(row["number"]) else 0.0
+def _shown(turn: Turn, row: Row) -> EpisodeAnswer:
     number, arm = row["number"], row["arm"]
+    left = max(0.0, row["deadline"] - turn.now) if turn.decider.is_open(number) else 0.0
+    source = turn.decider.settings["arms"][arm]
     return {"number": number, "arm": arm, "name": source["name"], "policy": source["policy"], "lease": left}

@@ -26,8 +26,12 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 metadata = sa.MetaData()
 
 
-def _of_task(primary_key: bool = True) -> sa.Column[int]:
-    return sa.Column("task_id", ID, sa.ForeignKey("service_tasks.id"), primary_key=primary_key, autoincrement=False)
+def _of_task() -> sa.Column[int]:
+    return sa.Column("task_id", ID, sa.ForeignKey("service_tasks.id"), primary_key=True, autoincrement=False)
+
+
+def _number() -> sa.Column[int]:
+    return sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False)
 
 
 tasks = sa.Table(
@@ -52,14 +56,14 @@ pending = sa.Table(
     "service_pending",  # the selector's episodes in that state: open, or told and waiting for an earlier one
     metadata,
     _of_task(),
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    _number(),
     sa.Column("entry", sa.Text, nullable=False),  # JSON
 )
 episodes = sa.Table(
     "service_episodes",
     metadata,
     _of_task(),
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    _number(),
     sa.Column("arm", sa.Integer, nullable=False),
     sa.Column("deadline", sa.Double, nullable=False),  # by the task's clock
     sa.Column("asked", sa.BigInteger, nullable=False),  # the number of the event

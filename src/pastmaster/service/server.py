@@ -92,7 +92,8 @@ def _server(
     rate = within(caller, "rate", rate, 0.001, 1e12)
     port = whole(caller, "port", port, at_least=0, at_most=65535)
     uvicorn, *_ = map(_needed, ("uvicorn", "httptools", "pydantic", "prometheus_client"))
-    from pastmaster.service.api import Service, make_app  # which cannot be read without these packages
+    from pastmaster.service.api import ROUTES, Service  # which cannot be read without these packages
+    from pastmaster.service.app import App
     from pastmaster.service.gate import is_loopback
 
     if all(token.revoked for token in tokens) and not is_loopback(host):
@@ -102,7 +103,7 @@ def _server(
     with _listen(host, port) as listening:
         service = Service(repository, rate=rate)
         try:
-            app = make_app(service, log_requests=log_requests)
+            app = App(ROUTES, service, log_requests=log_requests)
             config = uvicorn.Config(
                 app,
                 log_config=None,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from pastmaster.errors import InvalidInputError
 from pastmaster.service import store
 from pastmaster.service.decider import Decider
-from pastmaster.service.operations import Known, Operation
+from pastmaster.service.operations import Operation, Turn
+
+if TYPE_CHECKING:
+    from pastmaster.service.answers import ArmState, Best, Guarantee, Returns, TaskState
 
 MOST_LISTED = 20  # open episodes that are named
+PROVEN = ("episodes", "to_learner", "to_each_source", "to_best_source")
 FORGOTTEN = (
     "{count} episodes were cancelled or expired. The bounds are about the episodes told, and hold if whether an "
     "episode is told depends neither on its arm nor on its return. Where it may, declare expired_return: an episode "
@@ -27,84 +30,101 @@ class Describe(Operation):
 
     writes = False
 
-    def run(self, decider: Decider, known: Known, connection: sa.Connection) -> Any:
-        selector, history = decider.selector, decider.history
-        ends, counts = history.intervals(selector.bounds), history.sums[0]
-        told, returns = counts.astype(int), counts.sum()
-        if decider.settings["expired_return"] is not None:
-            told -= history.expired  # these count as returns, but nobody told them
-        arms = [
-            {
-                "name": arm["name"], "policy": arm["policy"], "told": int(told[i]),
-                "expired": int(history.expired[i]),
-                "share": float(counts[i] / returns) if returns else 0.0,
-                "probability": float(chance), "in_play": bool(active),
-                "mean": _plain(ends[1, i]), "lower": _plain(ends[0, i]), "upper": _plain(ends[2, i]),
-            }
-            for i, (arm, chance, active) in enumerate(
-                zip(decider.settings["arms"], selector.probabilities, selector.active, strict=True)
-            )
-        ]  # fmt: skip
+    def run(self, turn: Turn) -> TaskState:
+        decider = turn.decider
+        selector, settings, history = decider.selector, decider.settings, decider.history
+        arms = _arms(decider)
         return {
-            "name": decider.name, "selector": selector.name, "seed": selector.seed, "bounds": list(selector.bounds),
-            "lease": decider.settings["lease"], "expired_return": decider.settings["expired_return"],
-            "asked": selector.n_asked, "told": int(told.sum()), "open": selector.n_open,
-            "cancelled": history.cancelled, "expired": int(history.expired.sum()),
-            "arms": arms, "best": _best(ends), "guarantee": _guarantee(decider), "returns": _returns(decider),
+            "name": decider.name,
+            "selector": selector.name,
+            "seed": selector.seed,
+            "bounds": list(selector.bounds),
+            "lease": settings["lease"],
+            "expired_return": settings["expired_return"],
+            "asked": selector.n_asked,
+            "told": sum(arm["told"] for arm in arms),
+            "open": selector.n_open,
+            "cancelled": history.cancelled,
+            "expired": int(history.expired.sum()),
+            "arms": arms,
+            "best": _best(arms),
+            "guarantee": _guarantee(decider),
+            "returns": _returns(decider),
             "next_to_expire": [
                 {
-                    "number": row["number"], "arm": row["arm"], "name": decider.settings["arms"][row["arm"]]["name"],
-                    "lease": max(0.0, row["deadline"] - known.now), "late": row["deadline"] < known.now,
+                    "number": row["number"],
+                    "arm": row["arm"],
+                    "name": arms[row["arm"]]["name"],
+                    "lease": max(0.0, row["deadline"] - turn.now),
+                    "late": row["deadline"] < turn.now,
                 }
-                for row in store.next_open(connection, decider.id, MOST_LISTED)
+                for row in store.next_open(turn.connection, decider.id, MOST_LISTED)
             ],
-        }  # fmt: skip
+        }
+
+
+def _arms(decider: Decider) -> list[ArmState]:
+    selector, history, settings = decider.selector, decider.history, decider.settings
+    ends, counts = history.intervals(selector.bounds), history.sums[0]
+    # An expired episode may count as a return, but nobody told it.
+    told = counts if settings["expired_return"] is None else counts - history.expired
+    return [
+        {
+            "name": arm["name"],
+            "policy": arm["policy"],
+            "told": int(told[i]),
+            "expired": int(history.expired[i]),
+            "share": float(counts[i] / max(1.0, counts.sum())),
+            "probability": float(selector.probabilities[i]),
+            "in_play": bool(selector.active[i]),
+            "mean": _plain(ends[1, i]),
+            "lower": _plain(ends[0, i]),
+            "upper": _plain(ends[2, i]),
+        }
+        for i, arm in enumerate(settings["arms"])
+    ]
 
 
 def _plain(number: float) -> float | None:
     return None if np.isnan(number) else float(number)
 
 
-def _best(ends: Any) -> dict[str, Any] | None:
+def _best(arms: list[ArmState]) -> Best | None:
     """The arm with the largest mean return so far, and whether its interval is above all others."""
-    lower, mean, upper = ends
-    if np.isnan(mean).all():
+    means = [-np.inf if arm["mean"] is None else arm["mean"] for arm in arms]
+    best = int(np.argmax(means))
+    lower = arms[best]["lower"]
+    if lower is None:
         return None
-    arm = int(np.nanargmax(mean))
-    others = np.delete(upper, arm)
-    tried = not np.isnan(others).any()
-    return {"arm": arm, "certain": bool(tried and (lower[arm] > others).all())}
+    ends = [arm["upper"] for arm in arms[:best] + arms[best + 1 :]]
+    return {"arm": best, "certain": all(upper is not None and upper < lower for upper in ends)}
 
 
-def _guarantee(decider: Decider) -> dict[str, Any]:
+def _guarantee(decider: Decider) -> Guarantee:
     try:
         found = decider.selector.regret_guarantee()
     except InvalidInputError:  # nothing is told, and nobody said how many there will be
-        return {
-            "episodes": None, "to_learner": None, "to_each_source": None, "to_best_source": None,
-            "statement": "Nothing is told yet.",
-        }  # fmt: skip
-    forgotten = decider.history.cancelled
+        nothing: Any = dict.fromkeys(PROVEN)
+        return nothing | {"statement": "Nothing is told yet."}  # type: ignore[no-any-return]
+    forgotten, statement = decider.history.cancelled, found.statement
     if decider.settings["expired_return"] is None:
         forgotten += int(decider.history.expired.sum())
-    more = f"\n{FORGOTTEN.format(count=forgotten)}" if forgotten else ""
-    return {
-        "episodes": found.episodes, "to_learner": found.to_learner, "to_each_source": found.to_each_source,
-        "to_best_source": found.to_best_source, "statement": found.statement + more,
-    }  # fmt: skip
+    if forgotten:
+        statement += f"\n{FORGOTTEN.format(count=forgotten)}"
+    proven: Any = {name: getattr(found, name) for name in PROVEN}
+    return proven | {"statement": statement}  # type: ignore[no-any-return]
 
 
-def _returns(decider: Decider) -> dict[str, Any]:
+def _returns(decider: Decider) -> Returns:
     """The mean return of each step, of all episodes and of the learner's, and how many episodes expired in it."""
-    (lower, _), span = decider.selector.bounds, decider.selector.bounds.span
-    steps = decider.history.steps
+    bounds, steps = decider.selector.bounds, decider.history.steps
 
     def mean(n: float, total: float) -> float | None:
-        return lower + span * total / n if n else None
+        return bounds.lower + bounds.span * total / n if n else None
 
     return {
         "width": decider.history.width,
-        "all": [mean(step[0], step[1]) for step in steps],
-        "learner": [mean(step[2], step[3]) for step in steps],
+        "all": [mean(*step[:2]) for step in steps],
+        "learner": [mean(*step[2:4]) for step in steps],
         "expired": [int(step[4]) for step in steps],
     }

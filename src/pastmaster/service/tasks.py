@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from pastmaster.checks import called_as, flag, is_whole, is_word, listed, text, whole, within
+from pastmaster.checks import LARGEST_SEED, called_as, chosen, flag, is_whole, is_word, listed, text, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import Repository, rows
 from pastmaster.repository.database import Database
@@ -24,7 +23,7 @@ from pastmaster.service.operations import Refused
 from pastmaster.service.schema import TURN, prepare
 from pastmaster.tables import shown
 from pastmaster.texts import printable
-from pastmaster.values.bounds import Bounds, checked_bounds
+from pastmaster.values.bounds import checked_bounds
 
 CALLER = "make_task"
 LONGEST_NAME = 100
@@ -88,33 +87,26 @@ def make_task(
     """
     with called_as(CALLER):
         database, name = opened(repository), checked_name(name, "name")
-        wanted: dict[str, Any] = {
-            "sources": _given_sources(sources), "selector": _given_selector(selector), "seed": seed,
+        wanted = {
+            "sources": _given_sources(sources),
+            "selector": None if selector is None else chosen(CALLER, "selector", selector, SERVED),
             "episodes": None if episodes is None else whole(CALLER, "episodes", episodes, at_least=1),
-            "bounds": None if bounds is None else checked_bounds(CALLER, bounds), "clip": flag(CALLER, "clip", clip),
+            "bounds": None if bounds is None else checked_bounds(CALLER, bounds),
+            "clip": flag(CALLER, "clip", clip),
             "lease": within(CALLER, "lease", lease, 0.001, LONGEST_LEASE),
-            "expired_return": None if expired_return is None
-            else within(CALLER, "expired_return", expired_return, -math.inf, math.inf) + 0.0,
+            "expired_return": None,
             "most_open": whole(CALLER, "most_open", most_open, at_least=1, at_most=MOST_OPEN),
             "learner": checked_name(learner, "learner"),
-        }  # fmt: skip
-        content = _digest(wanted)
-        if content in database.read(lambda c: _contents(c, name)):  # whatever the repository has come to since
-            return False
-        arms, ids = _arms(repository, wanted["sources"])
-        if wanted["learner"] in {arm["name"] for arm in arms}:
-            raise InvalidInputError(f"{CALLER}: learner is {learner}, must be a name that none of the sources has")
-        kind = {key: wanted[key] for key in ("selector", "episodes", "bounds", "clip", "seed")}
-        made = _selector(repository, ids, len(arms), **kind)
-        if expired_return is not None and made.refuses(expired_return):
-            raise InvalidInputError(
-                f"{CALLER}: expired_return is {expired_return:g}, must be within the bounds "
-                f"{made.bounds.lower:g} .. {made.bounds.upper:g}"
-            )
-        settings = {key: wanted[key] for key in ("lease", "most_open", "expired_return")} | {
-            "arms": [*arms, {"name": wanted["learner"], "policy": None}],
-            "content": content,
+            "seed": None if seed is None else whole(CALLER, "seed", seed, at_least=0, at_most=LARGEST_SEED),
         }
+        if expired_return is not None:
+            wanted["expired_return"] = within(CALLER, "expired_return", expired_return, -math.inf, math.inf) + 0.0
+        content = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+        if content in database.read(lambda connection: _contents(connection, name)):  # whatever is kept by now
+            return False
+        made, arms = _selector(repository, wanted)
+        settings = {key: wanted[key] for key in ("lease", "most_open", "expired_return")}
+        settings |= {"arms": arms, "content": content}
     return database.write(lambda connection: _store(connection, name, settings, made), TURN)
 
 
@@ -154,39 +146,20 @@ def checked_name(name: Any, argument: str) -> str:
 
 def _given_sources(sources: Any) -> str | list[Any]:
     """The word "kept", or a list of names or of ids."""
-    if isinstance(sources, str):
-        if sources != "kept":
-            raise InvalidInputError(f"{CALLER}: sources is {shown(sources)}, must be 'kept' or a list")
+    if is_word(sources, ["kept"]):
         return "kept"
     given = listed(sources, f"{CALLER}: sources", "'kept' or a list", MOST_SOURCES)
-    if all(isinstance(source, str) for source in given):
-        names = [checked_name(source, f"sources[{i}]") for i, source in enumerate(given)]
-        if len(set(names)) < len(names):
-            raise InvalidInputError(f"{CALLER}: sources has a name twice, must be different ones")
-        return names
+    named = all(isinstance(source, str) for source in given)
     for i, source in enumerate(given):
-        if not is_whole(source):
+        if named:
+            checked_name(source, f"sources[{i}]")
+        elif not is_whole(source):
             raise InvalidInputError(
                 f"{CALLER}: sources[{i}] is {shown(source)}, must be the id of a stored policy, or all be names"
             )
-    ids = [int(source) for source in given]
-    if len(set(ids)) < len(ids):
-        raise InvalidInputError(f"{CALLER}: sources has an id twice, must be different ones")
-    return ids
-
-
-def _given_selector(selector: Any) -> str | None:
-    if selector is not None and not is_word(selector, SERVED):
-        raise InvalidInputError(f"{CALLER}: selector is {shown(selector)}, must be one of {', '.join(SERVED)}")
-    return None if selector is None else str(selector)
-
-
-def _digest(wanted: dict[str, Any]) -> str:
-    """What a task was asked for with: the same for equal arguments, whether they came as JSON or from Python."""
-    if wanted["seed"] is not None and not is_whole(wanted["seed"]):  # a generator: another one each time
-        return secrets.token_hex(32)
-    plain = wanted | {"seed": None if wanted["seed"] is None else int(wanted["seed"])}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    if len(set(given)) < len(given):
+        raise InvalidInputError(f"{CALLER}: sources is {shown(given)}, must be different ones")
+    return [str(source) if named else int(source) for source in given]
 
 
 def _store(connection: sa.Connection, name: str, settings: dict[str, Any], selector: Selector) -> bool:
@@ -196,9 +169,10 @@ def _store(connection: sa.Connection, name: str, settings: dict[str, Any], selec
         if settings["content"] in _contents(connection, name):
             return False
         raise Refused(
-            409, "task_exists",
+            409,
+            "task_exists",
             f"{CALLER}: name is {name}, which a task with other settings has, must be one that no task has",
-        )  # fmt: skip
+        )
     if len(there) >= MOST_TASKS:
         raise Refused(409, "too_many_tasks", f"{CALLER}: there are {len(there)} tasks, must be fewer: remove some")
     store.make_task(connection, name, settings, selector)
@@ -211,42 +185,47 @@ def _contents(connection: sa.Connection, name: str) -> list[str]:
     return [json.loads(row["settings"])["content"] for row in rows]
 
 
-def _arms(repository: Repository, sources: Any) -> tuple[list[dict[str, Any]], list[int] | None]:
-    """The sources by name, with the digests of stored policies; and the ids of these."""
-    if sources == "kept":
-        ids = repository.source_ids()
-        if not ids:
+def _selector(repository: Repository, wanted: dict[str, Any]) -> tuple[Selector, list[dict[str, Any]]]:
+    """The selector of a new task, and its arms by name, with the digests of stored policies."""
+    arms, ids = _sources(repository, wanted["sources"])
+    learner, expired_return = wanted["learner"], wanted["expired_return"]
+    if learner in [arm["name"] for arm in arms]:
+        raise InvalidInputError(f"{CALLER}: learner is {learner}, must be a name that none of the sources has")
+    usual = "informed" if ids and len(repository) else str(RECOMMENDED["selector"])
+    kind: Any = SERVED[wanted["selector"] or usual]
+    if kind.informed and not ids:
+        raise InvalidInputError(f"{CALLER}: selector is 'informed', must have stored policies as sources")
+    known = {"experience": repository.experience(ids)} if kind.informed else {}
+    bounds = wanted["bounds"]
+    if bounds is None:
+        if not len(repository):
             raise InvalidInputError(
-                f"{CALLER}: sources is 'kept', but no policies are kept yet: `pastmaster repo keep`, or give names"
+                f"{CALLER}: bounds is not given, must be the least and the greatest return: no stored tasks tell them"
             )
-    else:
-        if all(isinstance(source, str) for source in sources):
-            return [{"name": name, "policy": None} for name in sources], None
-        ids = list(sources)
-        there = set(repository.database.read(lambda connection: rows.numbers(connection, "policies")))
-        for i, source in enumerate(ids):
-            if source not in there:
-                raise InvalidInputError(f"{CALLER}: sources[{i}] is {source}, must be the id of a stored policy")
+        bounds = repository.return_bounds()
+    options = {"bounds": bounds, "clip": wanted["clip"], "rng": wanted["seed"]} | known
+    made: Selector = kind(len(arms), wanted["episodes"], **options)
+    if expired_return is not None and made.refuses(expired_return):
+        raise InvalidInputError(
+            f"{CALLER}: expired_return is {expired_return:g}, must be within the bounds "
+            f"{made.bounds.lower:g} .. {made.bounds.upper:g}"
+        )
+    return made, [*arms, {"name": learner, "policy": None}]
+
+
+def _sources(repository: Repository, sources: Any) -> tuple[list[dict[str, Any]], list[int]]:
+    """The sources by name, with the digests of stored policies; and the ids of these."""
+    ids: list[int] = repository.source_ids() if sources == "kept" else sources
+    if sources == "kept" and not ids:
+        raise InvalidInputError(
+            f"{CALLER}: sources is 'kept', but no policies are kept yet: `pastmaster repo keep`, or give names"
+        )
+    if all(isinstance(source, str) for source in ids):
+        return [{"name": name, "policy": None} for name in sources], []
+    there = repository.database.read(lambda connection: set(rows.numbers(connection, "policies")))
+    for i, source in enumerate(ids):
+        if source not in there:
+            raise InvalidInputError(f"{CALLER}: sources[{i}] is {source}, must be the id of a stored policy")
     records = repository.policy_records(ids)
     names = distinct_names(records)
     return [{"name": n, "policy": record.digest} for n, record in zip(names, records, strict=True)], ids
-
-
-def _selector(
-    repository: Repository, ids: list[int] | None, n_sources: int, *, selector: str | None, episodes: int | None,
-    bounds: Bounds | None, clip: bool, seed: int | None,
-) -> Selector:  # fmt: skip
-    usual = "informed" if ids and len(repository) else str(RECOMMENDED["selector"])
-    chosen = usual if selector is None else selector
-    kind: Callable[..., Selector] = SERVED[chosen]
-    known = {}
-    if SERVED[chosen].informed:
-        if not ids:
-            raise InvalidInputError(f"{CALLER}: selector is 'informed', must have stored policies as sources")
-        known["experience"] = repository.experience(ids)
-    if bounds is None and not len(repository):
-        raise InvalidInputError(
-            f"{CALLER}: bounds is not given, must be the least and the greatest return: no stored tasks tell them"
-        )
-    limits = repository.return_bounds() if bounds is None else bounds
-    return kind(n_sources, episodes, bounds=limits, clip=clip, rng=seed, **known)
