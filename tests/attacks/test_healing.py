@@ -200,7 +200,7 @@ def test_every_row_in_turn_may_be_lost(copies: Copies, attempts: Any) -> None:
         for table, found in copies.rows.items()
         for row in found
     ]
-    every = 1 if faults.SOAK else 17  # a few of each table
+    every = 1 if faults.SOAK else 23 if copies.is_file else 79  # a few of each table
     for table, key in keys[::every]:
         here = [table.c[name] == value for name, value in key.items()]
         heal(copies, lambda c, t=table, h=here: c.execute(sa.delete(t).where(*h)), tally, f"{table.name} {key} deleted")
@@ -208,14 +208,14 @@ def test_every_row_in_turn_may_be_lost(copies: Copies, attempts: Any) -> None:
 
 def test_what_once_was_not_healed(copies: Copies, attempts: Any) -> None:
     tally = attempts(f"a row of any table deleted, {kind(copies)}", PROMISE)
-    for statements in CORPUS if copies.is_file or faults.SOAK else CORPUS[::4]:
+    for statements in CORPUS if copies.is_file or faults.SOAK else CORPUS[::6]:
         heal(copies, lambda c, s=statements: [c.exec_driver_sql(one) for one in s.split(";")], tally, statements)
 
 
 def test_any_two_rows_may_be_altered_or_lost(copies: Copies, attempts: Any) -> None:
     """[150 pairs on each database]"""
     tally = attempts(f"two rows of any tables altered or deleted, {kind(copies)}", PROMISE)
-    for number in range(repetitions(150, 5)):
+    for number in range(repetitions(150, 4 if copies.is_file else 1)):
         rng = np.random.default_rng([SEED, number])
         heal(copies, lambda c, r=rng: [spoil(c, copies.rows, r) for _ in range(2)], tally, f"seed {[SEED, number]}")
 

@@ -158,7 +158,6 @@ def test_commands_print_names_as_escapes(db: Path, tmp_path: Path) -> None:
     command("repo", "remove", db, len(HOSTILE) + 1)
 
 
-@pytest.mark.parametrize("name", HOSTILE[:-1])
 @pytest.mark.parametrize(
     "line",
     [
@@ -169,11 +168,10 @@ def test_commands_print_names_as_escapes(db: Path, tmp_path: Path) -> None:
         'repo add x.db --gym FrozenLake-v1 --kwargs {{"{}":1}}',
     ],
 )  # fmt: skip
-def test_errors_show_what_was_got_as_escapes(
-    line: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_show_what_was_got_as_escapes(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command(*(word.format(name) for word in line.split(" ")))
+    for name in HOSTILE[:-1:4]:  # a colour, a step back, letters without width, markup
+        command(*(word.format(name) for word in line.split(" ")))
 
 
 def test_names_in_a_damaged_file_are_shown_as_escapes(tmp_path: Path) -> None:
