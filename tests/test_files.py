@@ -287,11 +287,8 @@ def test_a_full_disk_is_one_sentence(tmp_path):
 
 
 def test_a_picture_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
-    figure, axes = new_figure()
-    axes.plot([1, 2])
-    for suffix, begins in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
-        assert save(figure, tmp_path / f"picture{suffix}").read_bytes().startswith(begins)
+    figure, _ = new_figure(1, 1)
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
     with pytest.raises(InvalidInputError, match=r"other\.png cannot be written: No space left"):
         save(figure, tmp_path / "other.png")
-    assert len(os.listdir(tmp_path)) == 3
+    assert os.listdir(tmp_path) == []

@@ -58,7 +58,7 @@ READ = tuple(READINGS) if os.environ.get("PASTMASTER_SOAK") == "1" else ("printe
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     """Every experiment of those that run unasked, quickly, in one reading; ``make soak`` runs it in all."""
-    return reproduce(out=tmp_path_factory.mktemp("quick"), quick=True, n_jobs=2, readings=READ)
+    return reproduce(out=tmp_path_factory.mktemp("quick"), quick=True, n_jobs=1, readings=READ)
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -247,12 +247,10 @@ def test_the_report_reads_what_was_written(quick: Reproduction, tmp_path: Path) 
 
 
 def test_the_same_bits_on_any_workers_and_in_any_company(quick: Reproduction, tmp_path: Path) -> None:
-    one = reproduce(SMALL, out=tmp_path / "one", quick=True, n_jobs=1)
     two = reproduce(SMALL, out=tmp_path / "two", quick=True, n_jobs=2)
-    assert files(one.out) == files(two.out)
-    for name in SMALL:  # run alone or with all others
-        assert is_part_of(quick.out / "figures" / name, one.out / "figures" / name)
-    assert not (one.out / "figures" / "reward-summary").exists()
+    for name in SMALL:  # by one worker with all others, or by two alone
+        assert is_part_of(quick.out / "figures" / name, two.out / "figures" / name)
+    assert not (two.out / "figures" / "reward-summary").exists()
 
 
 def test_killed_it_goes_on_from_what_is_done(tmp_path: Path, quick: Reproduction) -> None:
