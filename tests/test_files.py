@@ -11,6 +11,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 import tracemalloc
 import zipfile
 import zlib
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pastmaster import InvalidInputError
+from pastmaster import InvalidInputError, parallel
 from pastmaster.cli.tasks import read_task
 from pastmaster.figures import new_figure, save
 from pastmaster.files import checked_file, from_json, read_whole, write_whole
@@ -222,6 +223,15 @@ def test_a_planted_link_is_replaced_and_not_followed(tmp_path):
     os.symlink(tmp_path / "nowhere", tmp_path / "dangling")
     write_whole(tmp_path / "dangling", b"yours")
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_killed_writers_left_is_removed_from_a_folder_of_saved_chunks(tmp_path):
+    for name, age in ((".1a.part", 7200), (".2b.part", 60), ("mine.part", 7200)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    kept = parallel.Saved(tmp_path, "key", lambda found: {"n": np.array(found)}, lambda arrays, _: arrays["n"].tolist())
+    assert parallel.run(abs, [-1], save=kept) == [1]
+    assert {".2b.part", "mine.part"} == {name for name in os.listdir(tmp_path) if name.endswith(".part")}
 
 
 def test_threads_that_write_one_file_never_show_half_of_it(tmp_path):

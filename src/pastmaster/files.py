@@ -13,6 +13,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
 UNFINISHED = ".pastmaster-"  # what the names of folders begin with that hold what is not finished
+ABANDONED = 3600.0  # seconds after which nobody writes a file any more
 LARGEST = 2**31  # bytes of one array, or of a file that is read at once
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -53,6 +55,14 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         raise InvalidInputError(f"{path} cannot be written: {_reason(error)}") from None
+
+
+def remove_left(folder: Path) -> None:
+    """Remove what ``write_whole`` left in a folder where its process was killed, an hour ago or earlier."""
+    for left in folder.glob(".*.part"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
 
 
 def write_new(path: Path, content: bytes, mode: int | None = None) -> None:
