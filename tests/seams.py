@@ -5,6 +5,10 @@ its plain reference, or the one test of one module, may import that module.
 """
 
 # --- foundations ---
+from pastmaster.figures import label as label
+from pastmaster.shield import Shield as Shield
+from pastmaster.tables import html_table as html_table, one_line as one_line
+from pastmaster.texts import printable as printable
 
 
 # --- policies and tasks ---

@@ -21,6 +21,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 from faults import small_task
+from seams import html_table, label, one_line, printable
 
 import pastmaster
 from pastmaster import (
@@ -38,9 +39,6 @@ from pastmaster import (
 )
 from pastmaster.cli import main
 from pastmaster.continual import ContinualTransfer
-from pastmaster.figures import label
-from pastmaster.tables import html_table, one_line
-from pastmaster.texts import printable
 
 HOSTILE = (
     "\x1b[31mred\x1b[0m",
