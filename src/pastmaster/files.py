@@ -127,10 +127,7 @@ def read_whole(path: str | os.PathLike[str], most: int = LARGEST, place: str = "
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise InvalidInputError(f"{place} has {size:,} bytes, must have at most {most:,}")
-        content = file.read(size + 1)
-        if len(content) != size:
-            raise InvalidInputError(f"{place} changed while it was read, must stay as it is")
-        return content
+        return file.read(size)
 
 
 @contextmanager
