@@ -20,7 +20,7 @@ import pastmaster
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(5)
 
 
 @pytest.fixture

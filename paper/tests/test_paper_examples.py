@@ -11,7 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(5)
 
 
 def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_cost(tmp_path, monkeypatch, capsys):

@@ -247,7 +247,6 @@ def texts(figure: Any) -> list[str]:
     """Draw a figure; all texts in it."""
     import matplotlib.text
 
-    figure.savefig(io.BytesIO(), format="png")
     figure.savefig(io.BytesIO(), format="svg")
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
 
