@@ -21,7 +21,8 @@ test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes 
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tests/compile_kernels.py & $(BIN)/mypy; found=$$?; wait; exit $$found
+	$(BIN)/python tests/compile_kernels.py exact clustering estimation & \
+		$(BIN)/python tests/compile_kernels.py reuse; $(BIN)/mypy; found=$$?; wait; exit $$found
 	$(BIN)/pytest -n $(JOBS)
 
 # Everything marked soak or repeated, in full, before a release: what was tried, survived and failed, as one table.

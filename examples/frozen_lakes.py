@@ -104,7 +104,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="few maps, few episodes: nothing is learned from scratch")
     options.add_argument("--out", type=Path, default=Path("frozen-lakes"), help="folder for repository and picture")
     chosen = options.parse_args()
-    n_lakes, n_winters, episodes, trials, n_jobs = (2, 3, 300, 2, 1) if chosen.quick else (5, 8, 2000, 4, 2)
+    n_lakes, n_winters, episodes, trials, n_jobs = (2, 3, 200, 1, 1) if chosen.quick else (5, 8, 2000, 4, 2)
     chosen.out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
 

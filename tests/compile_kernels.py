@@ -1,9 +1,14 @@
 """Compiles the kernels of a fresh clone, once: workers of the tests that start together would each do so.
 
-``make test`` runs this script beside the type checker. What it leaves out is compiled by the first test that needs it.
+``make test`` runs this script twice side by side, each with some of the parts, and the type checker. What it leaves
+out is compiled by the first test that needs it.
+
+    python tests/compile_kernels.py [exact] [clustering] [reuse] [estimation]
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 from clustering_reference import random_symmetric
@@ -90,5 +95,6 @@ def estimation(rng: np.random.Generator) -> None:
 
 
 if __name__ == "__main__":
-    for part in (exact, clustering, reuse, estimation):
-        part(np.random.default_rng(0))
+    parts = {part.__name__: part for part in (exact, clustering, reuse, estimation)}
+    for name in sys.argv[1:] or parts:
+        parts[name](np.random.default_rng(0))

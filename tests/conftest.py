@@ -35,6 +35,7 @@ SEED = int(os.environ.get("PASTMASTER_TEST_SEED", "42"))
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 TOGETHER = (  # a reproduction, a browser, bits
     "test_experiments.py", "test_report_browser.py", "test_reproduction_browser.py", "test_compiled.py",
+    "test_hostile_names.py",
 )  # fmt: skip
 TALLY = "attempts"
 NO_BROWSER = "chromium is not on the PATH"

@@ -10,6 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # --- foundations ---
+from pastmaster.figures import label as label
+from pastmaster.shield import Shield as Shield
+from pastmaster.tables import html_table as html_table, one_line as one_line
+from pastmaster.texts import printable as printable
 
 
 # --- policies and tasks ---

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,24 +20,26 @@ import pastmaster
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(5)
 
 
-def quick(name: str, folder: Path, *more: str) -> str:
-    """What an example prints."""
-    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / name), "--quick"]
-    done = subprocess.run(
-        [*command, "--out", str(folder / "out"), *more],
-        cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def quick(tmp_path, monkeypatch, capsys) -> Callable[..., str]:
+    """Runs an example as a script, in a folder of its own, and returns what it prints."""
+
+    def run(name: str, *more: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [name, "--quick", "--out", str(tmp_path / "out"), *more])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_the_frozen_lakes_tell_what_is_kept_and_what_a_new_winter_gains(tmp_path):
+def test_the_frozen_lakes_tell_what_is_kept_and_what_a_new_winter_gains(tmp_path, quick):
     if "success_rate" not in inspect.signature(FrozenLakeEnv).parameters:
         pytest.skip("this Gymnasium has no ice that is less slippery")
-    printed = quick("frozen_lakes.py", tmp_path)
+    printed = quick("frozen_lakes.py")
     kept, of = map(int, re.search(r"^(\d+) of (\d+) routes stand for all", printed, re.MULTILINE).groups())
     assert 1 <= kept < of == 6
     covered = re.findall(r"^  the route of lake \d, winter \d: (.+)$", printed, re.MULTILINE)
@@ -52,9 +55,13 @@ def test_the_frozen_lakes_tell_what_is_kept_and_what_a_new_winter_gains(tmp_path
     assert (tmp_path / "out" / "frozen-lakes.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.soak  # it trains nine policies
 def test_the_cart_poles_tell_what_is_kept_and_what_new_ones_gain(tmp_path):
     pytest.importorskip("stable_baselines3")
-    printed = quick("cart_poles.py", tmp_path)
+    script = [sys.executable, EXAMPLES / "cart_poles.py", "--quick", "--out", tmp_path / "out"]  # which starts others
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     stands_for = re.findall(r"^cart-pole, gravity \S+, length \S+, force \S+ +(\d+) ", printed, re.MULTILINE)
     assert sum(map(int, stands_for)) == 8
     assert re.search(r"^cart-pole, .*: its own policy earns [\d.]+ an episode", printed, re.MULTILINE)
@@ -68,9 +75,9 @@ def test_the_cart_poles_tell_what_is_kept_and_what_new_ones_gain(tmp_path):
     assert (tmp_path / "out" / "cart-poles.png").read_bytes().startswith(PNG)
 
 
-def test_the_website_sells_more_with_the_service(tmp_path):
+def test_the_website_sells_more_with_the_service(tmp_path, quick):
     pytest.importorskip("uvicorn")
-    printed = quick("website.py", tmp_path)
+    printed = quick("website.py")
     ways = r"^(pastmaster serve|EXP-3|A/B test, then the winner|even split) +([\d.]+) purchases per 100 "
     sold = {way: float(count) for way, count in re.findall(ways, printed, re.MULTILINE)}
     assert len(sold) == 4
@@ -80,9 +87,9 @@ def test_the_website_sells_more_with_the_service(tmp_path):
     assert (tmp_path / "out" / "website.png").read_bytes().startswith(PNG)
 
 
-def test_the_fleet_runs_what_the_service_says(tmp_path):
+def test_the_fleet_runs_what_the_service_says(tmp_path, quick):
     pytest.importorskip("uvicorn")
-    printed = quick("fleet.py", tmp_path)
+    printed = quick("fleet.py")
     assert printed.startswith("3 of 3 controllers kept; the new variant: cart-pole, ")
     ways = r"^(the service decides|by lot|only learning) +([\d.]+) an episode"
     assert len(re.findall(ways, printed, re.MULTILINE)) == 3
@@ -90,8 +97,8 @@ def test_the_fleet_runs_what_the_service_says(tmp_path):
     assert (tmp_path / "out" / "fleet.png").read_bytes().startswith(PNG)
 
 
-def test_the_solvers_tell_what_a_portfolio_of_each_size_costs(tmp_path):
-    printed = quick("which_solvers.py", tmp_path)
+def test_the_solvers_tell_what_a_portfolio_of_each_size_costs(tmp_path, quick):
+    printed = quick("which_solvers.py")
     assert printed.startswith("40 instances, 6 solvers; virtual best: ")
     best = float(re.search(r"virtual best: ([\d,.]+) s", printed)[1].replace(",", ""))
     row = r"^ +(\d+) +([\d.,]+) +([\d.,]+) +(\d+) +([\d.]+)%  (solver-.*)$"
@@ -109,11 +116,11 @@ def test_the_solvers_tell_what_a_portfolio_of_each_size_costs(tmp_path):
     assert pastmaster.read_aslib(tmp_path / "out" / "made-up").values.shape == (40, 6)
 
 
-def test_the_solvers_may_be_those_of_a_scenario(tmp_path):
-    printed = quick("which_solvers.py", tmp_path, str(write_scenario(tmp_path / "mine", 9, 4)))
+def test_the_solvers_may_be_those_of_a_scenario(tmp_path, quick):
+    printed = quick("which_solvers.py", str(write_scenario(tmp_path / "mine", 9, 4)))
     assert printed.startswith("9 instances, 4 solvers; ")
     assert not (tmp_path / "out" / "made-up").exists()
-    missing = [sys.executable, str(EXAMPLES / "which_solvers.py"), "none", "--out", str(tmp_path / "out")]
-    done = subprocess.run(missing, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "read_aslib: folder is 'none', which is none, must be that of an ASlib scenario\n"
+    with pytest.raises(
+        SystemExit, match=r"^read_aslib: folder is 'none', which is none, must be that of an ASlib scen"
+    ):
+        quick("which_solvers.py", "none")

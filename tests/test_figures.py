@@ -53,13 +53,12 @@ def test_drawing_needs_no_screen_and_no_pyplot():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_letters_that_the_font_lacks_are_no_warning_and_other_warnings_stay(tmp_path, suffix):
+def test_letters_that_the_font_lacks_are_no_warning_and_other_warnings_stay(tmp_path):
     figure = drawn()
     figure.axes[0].set_title("課題 🚀")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figures.save(figure, tmp_path / f"figure{suffix}")
+        figures.save(figure, tmp_path / "figure.png")
     figure.savefig = lambda *_, **__: warnings.warn("something else", UserWarning, stacklevel=1)
     with pytest.warns(UserWarning, match="something else"):
-        figures.save(figure, tmp_path / f"figure{suffix}")
+        figures.save(figure, tmp_path / "figure.png")

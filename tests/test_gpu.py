@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).parent.parent / "benchmarks" / "gpu.py"
 ABSENT = ("numba", "gymnasium", "pastmaster", "sqlalchemy", "alembic", "joblib", "cloudpickle", "matplotlib", "torch")
 
 
+@pytest.mark.soak
 def test_the_benchmark_needs_jax_and_numpy_alone():
     script = (
         "import runpy, sys\n"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -13,26 +11,13 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(5)
 
 
-def quick(name: str, folder: Path) -> str:
-    """What an example prints."""
-    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / name), "--quick"]
-    done = subprocess.run(
-        [*command, "--out", str(folder / "out")],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_cost(tmp_path):
-    printed = quick("opponents.py", tmp_path)
+def test_the_opponents_tell_how_many_policies_stand_for_all_and_what_new_ones_cost(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["opponents.py", "--quick", "--out", str(tmp_path / "out")])
+    runpy.run_path(str(EXAMPLES / "opponents.py"), run_name="__main__")
+    printed = capsys.readouterr().out
     losses = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +[\d.]+%$", printed, re.MULTILINE)
     assert [int(size) for size, *_ in losses] == [1, 2, 3, 4, 6, 8]
     means = [float(mean) for _, mean, _ in losses]

@@ -116,9 +116,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"pastmaster.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'pastmaster' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"pastmaster.{_MODULE[name]}"), name)
-    globals()[name] = found
-    return found
+    globals()[name] = getattr(importlib.import_module(f"pastmaster.{_MODULE[name]}"), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

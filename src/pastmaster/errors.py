@@ -41,12 +41,10 @@ class DamagedError(RepositoryError):
 class ServiceError(PastmasterError, RuntimeError):
     """The service refuses a request, or does not answer; ``code`` is for programs, ``status`` is HTTP's, 0 for none."""
 
-    def __init__(self, message: str, status: int, code: str) -> None:
+    def __init__(self, message: str, status: int = 0, code: str = "") -> None:
         super().__init__(message)
-        self.status, self.code = status, code
-
-    def __reduce__(self) -> tuple[type[ServiceError], tuple[object, ...]]:
-        return type(self), (self.args[0], self.status, self.code)
+        self.status = status
+        self.code = code
 
 
 class LostWorkerError(PastmasterError, RuntimeError):

@@ -13,8 +13,9 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from io import BufferedReader
 from pathlib import Path
@@ -24,6 +25,7 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
 UNFINISHED = ".pastmaster-"  # what the names of folders begin with that hold what is not finished
+ABANDONED = 3600.0  # seconds after which nobody writes a file any more
 LARGEST = 2**31  # bytes of one array, or of a file that is read at once
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -55,6 +57,14 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InvalidInputError(f"{path} cannot be written: {_reason(error)}") from None
 
 
+def remove_left(folder: Path) -> None:
+    """Remove what ``write_whole`` left in a folder where its process was killed, an hour ago or earlier."""
+    for left in folder.glob(".*.part"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
+
+
 def write_new(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file that must not be there yet, not even as a link, and flush it to the disk.
 
@@ -76,55 +86,28 @@ def unfinished(parent: Path) -> Iterator[Path]:
 
     A process that is killed leaves it behind, without its lock: whoever next makes one in the same place removes it.
     """
-    _remove_abandoned(parent)
-    folder, descriptor = _locked_folder(parent)
-    try:
+    for left in parent.glob(f"{UNFINISHED}*"):
+        with suppress(OSError), ExitStack() as held:  # it is in use, or somebody else's
+            held.callback(os.close, _locked(left))
+            shutil.rmtree(left, ignore_errors=True)
+    with ExitStack() as held:
+        made = Path(tempfile.mkdtemp(prefix=".", dir=parent))
+        with suppress(OSError):  # where a file system has no locks, nobody removes it either
+            held.callback(os.close, _locked(made))
+        folder = made.rename(parent / f"{UNFINISHED}{made.name[1:]}")  # it is locked before it can be taken for left
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
 
 
-def _locked_folder(parent: Path) -> tuple[Path, int]:
-    """A new folder, and the descriptor that locks it until it is closed."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=parent))
-        with suppress(FileNotFoundError):  # taken for an abandoned one before it was locked
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            if _is_locked(descriptor, folder):
-                return folder, descriptor
-            os.close(descriptor)
-
-
-def _is_locked(descriptor: int, folder: Path) -> bool:
-    """Lock a folder that is still there; where a file system has no locks, nobody removes it either."""
+def _locked(folder: Path) -> int:
+    """The descriptor of a folder, which is locked until it is closed."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     except OSError:
-        return True
-    return folder.exists()
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders that processes of the same user left behind when they were killed."""
-    with suppress(OSError):
-        for entry in list(os.scandir(parent)):
-            if entry.name.startswith(UNFINISHED) and entry.is_dir(follow_symlinks=False):
-                with suppress(OSError):
-                    _remove_unlocked(entry)
-
-
-def _remove_unlocked(entry: os.DirEntry[str]) -> None:
-    """Remove a folder of this user that nobody has locked."""
-    descriptor = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if os.fstat(descriptor).st_uid == os.geteuid():
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(entry, ignore_errors=True)
-    finally:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def flush_folder(folder: Path) -> None:
@@ -144,10 +127,7 @@ def read_whole(path: str | os.PathLike[str], most: int = LARGEST, place: str = "
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise InvalidInputError(f"{place} has {size:,} bytes, must have at most {most:,}")
-        content = file.read(size + 1)
-        if len(content) != size:
-            raise InvalidInputError(f"{place} changed while it was read, must stay as it is")
-        return content
+        return file.read(size)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -42,8 +41,14 @@ def checked_rng(caller: str, rng: Rng) -> np.random.Generator:
 
 def rng_to_dict(rng: np.random.Generator) -> dict[str, Any]:
     """The state of a generator as plain JSON values."""
-    state: dict[str, Any] = json.loads(json.dumps(rng.bit_generator.state, default=np.ndarray.tolist))
+    state: dict[str, Any] = _plain(rng.bit_generator.state)
     return state
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def rng_from_dict(state: Any, caller: str = "from_dict") -> np.random.Generator:

@@ -6,13 +6,11 @@ the file and uses what it read: an error of ``pastmaster.errors`` is as good as 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,10 @@ from made_up import write_scenario
 from mutations import zipped
 
 from pastmaster import (
-    ContinualTransfer,
     DamagedError,
     Exp3Transfer,
     Informed,
     InvalidInputError,
-    PastmasterError,
     ProbabilisticPolicyReuse,
     RegretBalancing,
     Repository,
@@ -43,14 +39,10 @@ from pastmaster import (
 )
 from pastmaster.cli.policies import NamedPolicies
 from pastmaster.cli.tasks import _listed_kwargs, read_task
-from pastmaster.domains import windy_corridor
-from pastmaster.generators import rng_from_dict, rng_to_dict
 from pastmaster.parallel import Saved
 from pastmaster.parallel.saved import packed
 from pastmaster.policies import NetworkPolicy
 from pastmaster.policies.normalisation import given_normalisation
-from pastmaster.repository.arrays import Packed, pack, unpack
-from pastmaster.repository.schema import row_checksum
 
 TASK = TabularMDP([[0, 1, 1], [1, 0, 0]], [[0.0, 1.0, 0.5], [0.0, 0.0, 2.0]], gamma=0.9, horizon=5, name="small")
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
@@ -251,20 +243,7 @@ def _read_selector(folder: Path, name: str, content: bytes) -> None:
     assert again.ask() == selector.ask()
 
 
-def _states(folder: Path) -> dict[str, bytes]:
-    made = {name: np.random.Generator(getattr(np.random, name)(1)) for name in GENERATORS}
-    for rng in made.values():
-        rng.integers(9, size=3, dtype=np.uint32)
-    return {f"{name}.json": json.dumps(rng_to_dict(rng)).encode() for name, rng in made.items()}
-
-
-def _read_state(folder: Path, name: str, content: bytes) -> None:
-    rng = rng_from_dict(_json(content))
-    assert np.ptp(rng.random(1500)) > 0.5
-    assert np.ptp(rng.integers(2**32, size=100, dtype=np.uint32)) > 0
-
-
-# saved chunks, stored arrays, repositories
+# saved chunks, repositories
 
 
 CHUNK = "squares-000.npz"
@@ -281,76 +260,6 @@ def _read_chunk(folder: Path, name: str, content: bytes) -> None:
     if not found:
         raise DamagedError("it is computed again")
     assert found == {0: [0.0, 1.0, 4.0, 9.0]}, found
-
-
-def _stored(folder: Path) -> dict[str, bytes]:
-    arrays = {"reward.z": np.arange(6.0).reshape(2, 3), "policy.z": np.arange(3, dtype=np.int32)}
-    return {name: pack(array).data for name, array in arrays.items()}
-
-
-def _read_stored(folder: Path, name: str, content: bytes) -> None:
-    """Under a checksum that is right, as one who means harm would make it."""
-    for size in (176, 140, len(content), 10**12):
-        forged = Packed(content, size, hashlib.sha256(content).hexdigest()).of("tasks", 1, name)
-        with suppress(PastmasterError):
-            assert unpack(forged, "tasks", 1, name).nbytes <= size
-
-
-def _export(folder: Path) -> dict[str, bytes]:
-    with Repository(folder / "agent.db") as repository:
-        agent = ContinualTransfer(repository, episodes=20, recluster_every=2, rng=5)
-        agent.run(windy_corridor.task(goal, 0.0, corridor=1) for goal in (0, 3, 7, 9))
-        repository.export(folder / "exported")
-    files = [path for path in (folder / "exported").rglob("*") if path.is_file()]
-    named = {str(path.relative_to(folder / "exported")): path.read_bytes() for path in sorted(files)}
-    manifest = named.pop("manifest.json")
-    few = [name for name in named if "-1-" in name]
-    return {"manifest.json": manifest} | {name: named[name] for name in few}
-
-
-def _import(folder: Path, name: str, content: bytes) -> None:
-    """As it is, and with all its checksums made right."""
-    exported = folder / "exported"
-    originals = {path: (exported / path).read_bytes() for path in {name, "manifest.json"}}
-    try:
-        _written(exported, name, content)
-        with suppress(PastmasterError):
-            _imported(folder)
-        _sign(exported, name)
-        _imported(folder)
-    finally:
-        for path, original in originals.items():
-            (exported / path).write_bytes(original)
-
-
-def _imported(folder: Path) -> None:
-    with Repository(folder / "target.db") as target:
-        target.import_(folder / "exported")
-        try:
-            assert target.check() == []
-            target.cross_values()
-            target.records().to_frame()
-            target.runs()
-            target.sources()
-        finally:
-            target.close()
-            (folder / "target.db").unlink()
-
-
-def _sign(exported: Path, name: str) -> None:
-    with suppress(ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError):
-        manifest = json.loads((exported / "manifest.json").read_bytes())
-        for table, rows in manifest["tables"].items():
-            for row in rows:
-                row["checksum"] = row_checksum(table, row)
-        for entry in manifest["arrays"]:
-            path = f"arrays/{entry['owner']}-{entry['owner_id']}-{entry['name']}.npy"
-            if path == name:
-                raw = (exported / name).read_bytes()
-                entry |= {"size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
-        manifest.pop("sha256", None)
-        manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-        (exported / "manifest.json").write_text(json.dumps(manifest))
 
 
 def _others(folder: Path) -> dict[str, bytes]:
@@ -422,10 +331,7 @@ READERS = {
     "normalisation-npz": Reader(_statistics, _read_statistics),
     "network-settings": Reader(_networks, _read_network),
     "selector-json": Reader(_selectors, _read_selector),
-    "generator-json": Reader(_states, _read_state),
     "saved-chunk": Reader(_chunks, _read_chunk),
-    "stored-array": Reader(_stored, _read_stored),
-    "exported-folder": Reader(_export, _import),
     "repository-file": Reader(_others, _open, good=False),
     "kwargs-file": Reader(_kwargs, _read_kwargs),
     "scores-csv": Reader(_scores, _read_scores),

@@ -54,7 +54,7 @@ def test_a_network_that_loses_connections_loses_nothing_else(
     with postgres_server.fresh_database() as url, behind_a_proxy(url) as (proxy, place):
         Repository(url).close()
         adding = faults.start(add_through, place, log, stop)
-        for blow in range(repetitions(200, 8)):
+        for blow in range(repetitions(200, 5)):
             before = len(acknowledged(log))
             faults.wait_for_lines(log, before + int(rng.integers(1, 4)), adding)
             how = ["drop", "drop", "questions", "answers", "both"][blow % 5]
@@ -86,7 +86,7 @@ def test_a_statement_that_takes_long_is_left_alone(postgres_url: str, monkeypatc
     is_dead = watch._is_dead
     monkeypatch.setattr(watch, "_is_dead", lambda connection: asked.append(is_dead(connection)) or asked[-1])
     with Repository(postgres_url) as repository:
-        repository.database.read(lambda c: c.exec_driver_sql("SELECT pg_sleep(1.5)").all())
+        repository.database.read(lambda c: c.exec_driver_sql("SELECT pg_sleep(0.6)").all())
         assert asked
         assert not any(asked)
 

@@ -73,7 +73,7 @@ def test_adds_of_forked_children_are_not_lost(
 ) -> None:
     """[210 forks on SQLite, 30 on PostgreSQL]"""
     tally = attempts(f"fork while open, {database}", "no acknowledged change lost")
-    rounds = repetitions(70, 3) if database == "sqlite" else repetitions(10, 1)
+    rounds = repetitions(70, 2) if database == "sqlite" else repetitions(10, 1)
     for seed in range(rounds):
         folder, log = tmp_path / str(seed), tmp_path / f"{seed}.log"
         folder.mkdir()

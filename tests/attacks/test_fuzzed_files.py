@@ -28,21 +28,18 @@ PROMISE = "read, or refused by an error of ours, in bounded time and memory"
 LONGEST = 20.0  # seconds for one file
 MOST_MEMORY = 2**30  # bytes that a process may grow by
 COUNTS = {  # files under soak, and in ``make test``
-    "task-npz": (1500, 40),
-    "policy-npy": (800, 40),
-    "sb3-zip": (1500, 40),
-    "onnx-file": (3000, 80),
-    "normalisation-npz": (500, 20),
-    "network-settings": (800, 40),
-    "selector-json": (2500, 80),
-    "generator-json": (1000, 40),
-    "saved-chunk": (600, 20),
-    "stored-array": (500, 20),
-    "exported-folder": (800, 8),
-    "repository-file": (400, 12),
-    "kwargs-file": (300, 20),
-    "scores-csv": (1000, 40),
-    "aslib-scenario": (1000, 40),
+    "task-npz": (1500, 20),
+    "policy-npy": (800, 20),
+    "sb3-zip": (1500, 20),
+    "onnx-file": (3000, 12),
+    "normalisation-npz": (500, 10),
+    "network-settings": (800, 20),
+    "selector-json": (2500, 30),
+    "saved-chunk": (600, 10),
+    "repository-file": (400, 6),
+    "kwargs-file": (300, 10),
+    "scores-csv": (1000, 20),
+    "aslib-scenario": (1000, 20),
 }
 
 

@@ -88,7 +88,7 @@ def test_an_operation_killed_at_any_moment_is_done_or_not(
     whole = attempt(None)
     moments = int(acknowledged(whole.parent / "log")[0][0])
     allowed = [stored_in(base), stored_in(whole)]
-    step = 1 if faults.SOAK else max(1, moments // repetitions(1, 5))
+    step = 1 if faults.SOAK else max(1, moments // repetitions(1, 3))
     for moment in range(0, moments, step):
         with tally.attempt(f"{name}, moment {moment} of {moments}"):
             place = attempt(moment)

@@ -161,9 +161,7 @@ FORGED: dict[str, Callable[[str], dict[str, Any]]] = {
     "its wrappers": lambda name: {
         "wrappers": [{"name": "TimeLimit", "entry_point": name, "kwargs": {"max_episode_steps": 3}}]
     },
-    **{f"{kind} in its arguments": lambda name, k=kind: {"kwargs": ARGUMENTS[k](name)} for kind in ARGUMENTS},
-    "an argument of make": lambda name: {"kwargs": {"disable_env_checker": False}},
-    "a window": lambda name: {"kwargs": {"render_mode": "human"}},
+    "its arguments": lambda name: {"kwargs": ARGUMENTS["deep in a mapping"](name)},
 }
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from pastmaster.arrays import Array, NamedArrays
 from pastmaster.checks import file_path
 from pastmaster.errors import InvalidInputError
-from pastmaster.files import LARGEST, read_whole, write_whole
+from pastmaster.files import LARGEST, read_whole, remove_left, write_whole
 from pastmaster.generators import rng_to_dict
 from pastmaster.npy import npy_array, read_zip, to_npy
 from pastmaster.tables import shown
@@ -105,6 +105,7 @@ class Saved(Generic[Item, Result]):
 
     def check_writable(self) -> None:
         """Refuse a folder that cannot be written before anything is computed, not after."""
+        remove_left(self.folder)
         if self.folder.exists() and not os.access(self.folder, os.W_OK):
             raise self._unwritable("Permission denied")
 
