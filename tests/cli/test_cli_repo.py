@@ -160,7 +160,7 @@ def test_a_repository_that_grows_with_what_it_keeps(db, tmp_path):
     answer = told("repo", "keep", new, "-k", 1)["over_all"]
     assert (answer["n_tasks"], answer["sampled"], answer["low"]) == (4, 0, answer["mean_loss"])
     assert "over all 4 tasks: mean loss" in fine("repo", "keep", new, "-k", 1)
-    assert "max_loss is -1.0, must be at least 0" in refused("repo", "init", tmp_path / "x.db", "--max-loss", -1)
+    assert "max-loss is -1.0, must be at least 0" in refused("repo", "init", tmp_path / "x.db", "--max-loss", -1)
     assert "decided before there are tasks" in refused("repo", "init", db, "--max-loss", 1)
     assert "max_loss" not in fine("repo", "show", db)
     assert "max loss            1000" in fine("repo", "show", new)

@@ -247,6 +247,3 @@ def test_the_command_computes_values_again(tmp_path):
     found = run(main, ["repo", "check", place, "--values"])
     assert found.exit_code == 1
     assert found.stdout.startswith(f"tasks {task}: its value under policy ")
-    both = run(main, ["repo", "check", place, "--values", "--remove"])
-    assert both.exit_code == 2
-    assert "removes no wrong values" in both.stderr

@@ -22,7 +22,7 @@ from pastmaster.files import LARGEST, flush_folder, from_json, read_whole, unfin
 from pastmaster.npy import npy_array, to_npy
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
-from pastmaster.repository.check import examine
+from pastmaster.repository.check import Examiner
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
 from pastmaster.repository.sqlite import File
@@ -91,13 +91,14 @@ def import_(database: Database, folder: Path) -> int:
             raise RepositoryError(f"{IMPORT}: {database.place} holds or held records, must be new")
         try:
             _read(connection, folder, manifest)
-            damage = examine(connection)
+            examiner = Examiner()
+            examiner.examine(connection)
         except rows.NONSENSE as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
         except sa.exc.StatementError as error:  # a row that no table can hold
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
-        if damage:
-            raise DamagedError(f"{IMPORT}: {folder}: {damage[0]}")
+        if examiner.damage:
+            raise DamagedError(f"{IMPORT}: {folder}: {examiner.damage[0]}")
         return len(manifest["tables"]["tasks"])
 
     return database.write(read)
