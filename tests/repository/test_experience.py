@@ -38,7 +38,7 @@ def test_experience_is_what_the_kept_policies_are_worth_in_every_task(repository
     tasks = random_tasks(rng, 8)
     for task in tasks:
         repository.add(task)
-    repository.cluster(n_clusters=3, rng=0)
+    repository.keep(k=3, rng=0)
     repository.add(one_step_task(1, 2, 3))  # after the clustering: its row is there, its policy is not kept
     stored, sources, found = list(repository.tasks()), repository.sources(), repository.experience()
     assert same_bits(found.values, cross_values(stored, sources))
@@ -51,7 +51,7 @@ def test_experience_is_what_the_kept_policies_are_worth_in_every_task(repository
 
 def test_transfer_takes_it_beside_the_named_sources(repository):
     filled(repository)
-    repository.cluster(n_clusters=2, rng=0)
+    repository.keep(k=2, rng=0)
     given = {"experience": repository.experience(), "episodes": 20, "bounds": (0, 9), "rng": 0}
     run = transfer(one_step_task(9, 1, 2), repository.named_sources(), **given)
     assert run.selectors[0].name == "informed"
@@ -68,7 +68,7 @@ def test_transfer_takes_it_beside_the_named_sources(repository):
 def test_names_are_those_that_transfer_gives_whatever_policies_are_called(repository, called):
     for task, policy, name in zip(TASKS, ALWAYS, called, strict=False):
         repository.add(task, policy, name=name)
-    repository.cluster(n_clusters=3, rng=0)
+    repository.keep(k=3, rng=0)
     assert len(repository.named_sources()) == len(repository.sources()) == 3
     run = transfer(
         TASKS[3], repository.named_sources(), experience=repository.experience(), episodes=5, bounds=(0, 9), rng=0
