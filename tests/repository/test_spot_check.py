@@ -81,7 +81,7 @@ def test_a_wrong_entry_of_a_row_with_a_right_checksum_is_named(path, max_loss, w
         policy, stored = store_wrong(repository, "tasks", task, f"row_{what}", at, 1e-3)
         assert repository.check() == []
         (damage,) = repository.check(values=True)
-        assert damage.path == f"tasks {task}"
+        assert damage.place == f"tasks {task}"
         assert damage.problem.startswith(f"its {words} under policy {policy} is {stored:.12g}, must be ")
 
 
@@ -112,7 +112,7 @@ def test_a_wrong_value_of_record_is_named(path, max_loss):
         repository.database.write(change)
         assert repository.check() == []
         found = repository.check(values=True)
-        assert {damage.path for damage in found} == {f"tasks {task.id}"}
+        assert {damage.place for damage in found} == {f"tasks {task.id}"}
         assert any(f"under policy {task.policy_of_record} " in damage.problem for damage in found)
 
 
@@ -173,7 +173,7 @@ def test_values_by_episodes_of_an_environment_are_run_again(path):
         store_wrong(repository, "tasks", 2, "row_values", 0, 0.05)
         assert repository.check() == []
         (damage,) = repository.check(values=True)
-        assert damage.path == "tasks 2"
+        assert damage.place == "tasks 2"
         assert "as computed again by the same 30 episodes" in damage.problem
 
 
@@ -200,7 +200,7 @@ def test_an_environment_that_cannot_be_made_or_run_here_is_no_damage(path):
             found = repository.check(values=True)
             assert found == []
             (skipped,) = found.skipped
-            assert skipped.path == "tasks 1"
+            assert skipped.place == "tasks 1"
             assert "SpotCheckLake-v0 is not registered here" in skipped.problem
             assert (found.valued, found.values) == (2, 4)
         gym.register("SpotCheckLake-v0", entry_point=Broken)

@@ -272,7 +272,7 @@ def test_bytes_planted_in_a_database_are_refused_by_name(path, rng, trap, where)
             with pytest.raises(DamagedError, match=f"^{table} 2: array '{name}'"):
                 READERS[where](repository)
             damage = repository.check()
-            assert [found for found in damage if found.path == f"{table} 2" and name in found.problem], case
+            assert [found for found in damage if found.place == f"{table} 2" and name in found.problem], case
             assert repository.task(3) is not None
             assert len(repository) == 3
 
@@ -290,7 +290,7 @@ def test_bytes_planted_in_a_database_cost_little(path, rng, trap):
             assert reopened.check()
 
     peak = peak_of(refused)
-    print(f"{path.partition(':')[0]}: {len(packed.data) / 1e6:.1f} MB planted, {peak / 1e6:.1f} MB at most")
+    print(f"{len(packed.data) / 1e6:.1f} MB planted, {peak / 1e6:.1f} MB at most")
     assert peak < MOST
 
 
@@ -315,7 +315,7 @@ def test_arrays_that_make_no_task_are_refused_though_their_checksums_are_right(p
                 repository.task(1)
             with pytest.raises(DamagedError, match=r"^tasks 1: "):
                 repository.add(random_task(rng))
-            assert {damage.path for damage in repository.check()} == {"tasks 1"}, name
+            assert {damage.place for damage in repository.check()} == {"tasks 1"}, name
             plant(repository, "tasks", 1, name, pack(stored[name]))
             assert repository.check() == []
 
@@ -328,7 +328,7 @@ def test_an_array_that_is_no_policy_of_its_task_is_refused(path, rng):
             plant(repository, "policies", 1, "policy", pack(wrong))
             with pytest.raises(DamagedError, match=r"^policies 1: "):
                 repository.policy(1)
-            assert {damage.path for damage in repository.check()} == {"policies 1"}
+            assert {damage.place for damage in repository.check()} == {"policies 1"}
 
 
 @pytest.mark.parametrize("name", ["row_values", "row_ids"])

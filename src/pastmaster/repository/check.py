@@ -116,7 +116,8 @@ class Examiner:
             if None not in map(row.get, names) and number not in connection.execute(query).scalars().all():
                 raise DamagedError(f"is not found by its {' and '.join(names)}")
         if table == "tasks":
-            records.verify_task(row, its_arrays)
+            if row["settings"]["kind"] == "tabular":  # an environment need not be known here
+                records.task_of(row, its_arrays)
             self._vector(table, number, "row", its_arrays)
         elif table == "policies":
             records.policy_of(row, its_arrays)
@@ -170,27 +171,40 @@ class Examiner:
         if rule and rule not in self.listed["admissions"]:
             self.damage.append(Damage(f"admissions {rule}", "is missing"))
 
+    def entries(self) -> tuple[Array, Array, Array, Array]:
+        """All that was read of U: the task, the policy, the value and the standard error of each entry."""
+        none = np.empty(0, np.int64)
+        parts = [(none, none, np.empty(0), np.empty(0))]
+        for (table, number), (ids, values, errors) in self.vectors.items():
+            own = np.full(len(ids), number)
+            parts.append((own, ids, values, errors) if table == "tasks" else (ids, own, values, errors))
+        tasks, policies, values, errors = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return tasks, policies, values, errors
+
+    def good(self, table: str) -> list[int]:
+        """The tasks or policies whose values could be read."""
+        return sorted(number for kind, number in self.vectors if kind == table)
+
     def _values(self) -> None:
         """Every policy has a value in every task, and a task's value is its policy of record's.
 
         Under a ``max_loss`` only the policy of record need have a value.
         """
-        tasks, policies = (sorted(n for t, n in self.vectors if t == table) for table in ("tasks", "policies"))
-        if not (tasks and policies):
+        tasks, policies, values, _ = self.entries()
+        good, pairs = self.good("policies"), tasks * PAIR + policies
+        if not len(pairs):
             return
-        rows_of_U = [(task * PAIR + ids, values) for task in tasks for ids, values, _ in [self.vectors["tasks", task]]]
-        columns = [(ids * PAIR + j, values) for j in policies for ids, values, _ in [self.vectors["policies", j]]]
-        pairs, values = map(np.concatenate, zip(*rows_of_U, *columns, strict=True))
-        of_record = [row for task in tasks if (row := self.rows["tasks"][task])["policy_of_record"] in policies]
-        records_ = np.array([row["id"] * PAIR + row["policy_of_record"] for row in of_record], np.int64)
-        wanted = records_ if self.listed["admissions"] else np.add.outer(np.array(tasks) * PAIR, policies).ravel()
+        judged = [row for task in self.good("tasks") if (row := self.rows["tasks"][task])["policy_of_record"] in good]
+        wanted = of_record = np.array([row["id"] * PAIR + row["policy_of_record"] for row in judged], np.int64)
+        if not self.listed["admissions"]:
+            wanted = np.add.outer(np.array(self.good("tasks"), np.int64) * PAIR, np.array(good, np.int64)).ravel()
         for pair in np.setdiff1d(wanted, pairs).tolist():
             self.damage.append(Damage(f"tasks {pair // PAIR}", f"its value under policy {pair % PAIR} is missing"))
         order = np.argsort(pairs, kind="stable")
-        at = order[np.minimum(np.searchsorted(pairs, records_, sorter=order), len(pairs) - 1)]
-        wrong = (pairs[at] == records_) & (values[at] != np.array([row["value"] for row in of_record]))
+        at = order[np.minimum(np.searchsorted(pairs, of_record, sorter=order), len(pairs) - 1)]
+        wrong = (pairs[at] == of_record) & (values[at] != np.array([row["value"] for row in judged]))
         for i in np.flatnonzero(wrong).tolist():
-            self.damage.append(Damage(f"tasks {of_record[i]['id']}", "its value is not that of its policy of record"))
+            self.damage.append(Damage(f"tasks {judged[i]['id']}", "its value is not that of its policy of record"))
 
     def _try(self, connection: sa.Connection, place: str, look: Callable[[], Result]) -> Result | None:
         """What ``look`` returns; a failure is noted. On a server a failed question would spoil those after it."""
