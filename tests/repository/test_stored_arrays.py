@@ -339,7 +339,7 @@ def test_values_that_are_not_complete_are_refused(path, rng, name):
         plant(repository, "tasks", 3, name, pack(np.ones(1, np.int64 if name == "row_ids" else np.float64)))
         with pytest.raises(DamagedError, match=r"tasks 3|policy 2 in task 3"):
             repository.cross_values()
-        assert repository.check()[0].path == "tasks 3"
+        assert repository.check()[0].place == "tasks 3"
 
 
 def change_row(repository, table, number, **changes):
