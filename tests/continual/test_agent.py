@@ -19,6 +19,7 @@ from repository_reference import (
     same_bits,
     same_task,
 )
+from seams import clusterings, rows, stored_runs
 
 from pastmaster import (
     RECOMMENDED,
@@ -47,8 +48,6 @@ from pastmaster import (
 )
 from pastmaster.continual import Reclustered, TaskDone, agent
 from pastmaster.domains import coloured_grid, surveillance, windy_corridor
-from pastmaster.repository import clusterings, rows
-from pastmaster.repository.streams import stored_runs
 
 QUICK = {"restarts": 2, "iterations": 2000}
 TWO = QUICK | {"n_clusters": 2}

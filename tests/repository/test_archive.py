@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from repository_reference import assert_whole, random_task, random_tasks, same_bits, same_task, worst_policy
+from seams import archive, arrays as arrays_table, pack, rows
 
 from pastmaster import DamagedError, GymTask, PastmasterError, Repository, RepositoryError
-from pastmaster.repository import archive, rows
-from pastmaster.repository.arrays import pack
-from pastmaster.repository.schema import arrays as arrays_table
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repository_reference import N_ACTIONS, constant_policy, one_step_task, random_tasks, same_bits
+from seams import evaluation_seed, known, task_row
 
 from pastmaster import InvalidInputError, Repository, RepositoryError, TabularMDP, cross_values, return_spread, transfer
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import as_policy
-from pastmaster.repository import known
-from pastmaster.repository.memory import evaluation_seed
-from pastmaster.repository.records import task_row
 
 ALWAYS = [constant_policy(action) for action in range(N_ACTIONS)]
 TASKS = [one_step_task(9, 1, 2), one_step_task(0, 8, 3), one_step_task(4, 5, 7), one_step_task(8, 1, 2)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from seams import Valued, Vector
 
 from pastmaster import InvalidInputError, JaxTask, Repository
 from pastmaster.estimation import means
 from pastmaster.estimation.jax_rollouts import is_program
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository.worth import Valued, Vector
 
 pytest.importorskip("jax")
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 from repository_reference import one_step_task
+from seams import RECORDS
 
 import pastmaster
 from pastmaster import InvalidInputError, Repository
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository.schema import RECORDS
 
 ALWAYS = [np.full(6, action) for action in range(3)]
 TASKS = [one_step_task(9, 0, 0), one_step_task(0, 9, 0), one_step_task(0, 0, 9)]

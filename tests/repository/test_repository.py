@@ -18,6 +18,7 @@ from repository_reference import (
     stored_policies,
     worst_policy,
 )
+from seams import memory, rows, worth
 
 import pastmaster
 from pastmaster import (
@@ -30,7 +31,6 @@ from pastmaster import (
     solve,
 )
 from pastmaster.estimation import estimate_values
-from pastmaster.repository import memory, rows, worth
 
 ALWAYS = [constant_policy(action) for action in range(N_ACTIONS)]
 FAR = 10**9

@@ -26,12 +26,10 @@ import sqlalchemy as sa
 from attempts import Tally
 from faults import TASKS, acknowledge, acknowledged, canonical, repetitions, report, small_task
 from postgres import Server, start
+from seams import Database, arrays, location, metadata
 from torn import tear
 
 from pastmaster import ContinualTransfer, DamagedError, Repository, cross_values, solve
-from pastmaster.repository import location
-from pastmaster.repository.database import Database
-from pastmaster.repository.schema import arrays, metadata
 
 pytestmark = pytest.mark.repeated
 

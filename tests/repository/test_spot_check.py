@@ -10,11 +10,10 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 from faults import small_task
+from seams import Stack, rows, spot_check
 
 from pastmaster import GymTask, InvalidInputError, Repository, TabularMDP, solve
 from pastmaster.cli import main
-from pastmaster.repository import rows, spot_check
-from pastmaster.repository.stack import Stack
 
 COUNT = 12
 LIMITS = (None, 0.3)

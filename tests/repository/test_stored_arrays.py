@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from repository_reference import constant_policy, random_task, random_tasks, same_bits
+from seams import Packed, pack, records, rows, schema, unpack
 
 from pastmaster import DamagedError, InvalidInputError, Repository
 from pastmaster.files import LARGEST
-from pastmaster.repository import records, rows, schema
-from pastmaster.repository.arrays import Packed, pack, unpack
 
 DTYPES = ("bool", "int8", "int32", "int64", "float32", "float64", "complex128")
 LAYOUTS = {

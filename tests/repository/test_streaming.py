@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from faults import small_task
 from repository_reference import constant_policy, one_step_task, random_task, random_tasks, same_bits
+from seams import Stack, addition, admission, asked, auditing
 
 from pastmaster import (
     ContinualTransfer,
@@ -21,8 +22,6 @@ from pastmaster import (
 )
 from pastmaster.clustering.over_all import lower_limit
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import addition, admission, asked, auditing
-from pastmaster.repository.stack import Stack
 
 MAX_LOSS = 0.5
 

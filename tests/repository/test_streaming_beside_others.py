@@ -7,11 +7,10 @@ import pytest
 import sqlalchemy as sa
 from faults import small_task
 from repository_reference import wrong_values
+from seams import Database, asked, rows
 
 from pastmaster import Repository, cross_values
 from pastmaster.clustering import keeping
-from pastmaster.repository import asked, rows
-from pastmaster.repository.database import Database
 
 MAX_LOSS = 0.5
 
