@@ -184,7 +184,7 @@ def test_values_are_those_computed_from_scratch_after_any_changes(place, seed, s
     rng = np.random.default_rng([seed, sequence])
     seen, drawn = set(), []
     with Repository(place) as one, Repository(place) as two:
-        for _ in range(10):
+        for _ in range(8):
             changed, other = (one, two) if rng.random() < 0.5 else (two, one)
             before = {record.id for record in changed.records()}
             number = one_random_change(changed, rng, drawn)
@@ -276,6 +276,23 @@ def test_adding_computes_one_row_and_one_column(repository, rng, monkeypatch):
     repository.policies()[0]
     list(repository.tasks())
     assert pairs == []
+
+
+@pytest.mark.parametrize("max_loss", [None, 0.5])
+def test_an_add_is_two_transactions_of_few_statements(path, rng, max_loss):
+    """What is in memory is not read again."""
+    statements = []
+    with Repository(path, max_loss=max_loss) as repository:
+        for task in random_tasks(rng, 6):
+            repository.add(task)
+        engine = repository.database.backend.engine
+        sa.event.listen(
+            engine, "before_cursor_execute", lambda c, cursor, statement, *more: statements.append(statement)
+        )
+        repository.add(random_task(rng, 3))
+    assert sum(statement.startswith("BEGIN") for statement in statements) == 2
+    own = ("BEGIN", "COMMIT", "SELECT 1 FROM sqlite_master")
+    assert sum(not statement.startswith(own) for statement in statements) <= 12
 
 
 def test_replacing_computes_one_column_and_removing_nothing(repository, rng, monkeypatch):
