@@ -23,14 +23,12 @@ import numpy as np
 import sqlalchemy as sa
 from postgres import Server
 from reference import random_mdp
+from seams import RECORDS, arrays, metadata, read_matrix, rows, stored_runs
 from sqlalchemy import event
 
 from pastmaster import ContinualTransfer, Repository, RepositoryError, TabularMDP
 from pastmaster.domains import surveillance
-from pastmaster.repository import ClusteringRecord, rows
-from pastmaster.repository.schema import RECORDS, arrays, metadata
-from pastmaster.repository.streams import stored_runs
-from pastmaster.repository.worth import read_matrix
+from pastmaster.repository import ClusteringRecord
 
 SOAK = os.environ.get("PASTMASTER_SOAK") == "1"
 PATIENCE = 2400.0 if SOAK else 240.0  # seconds after which a process counts as hanging, on a busy machine too

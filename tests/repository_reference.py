@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import reference
+from seams import read_known
 
 from pastmaster import Repository, TabularMDP, cross_values
-from pastmaster.repository.worth import read_known
 
 N_STATES, N_ACTIONS = 6, 3
 

@@ -80,7 +80,7 @@ REPOSITORY: dict[str, Callable[[Repository, Path, int], Any]] = {
     "check": lambda r, folder, call: r.check(),
     "check_family": lambda r, folder, call: r.check_family(small_task(call)),
     "close": lambda r, folder, call: r.close(),
-    "cluster": lambda r, folder, call: r.cluster(n_clusters=2 + call % 3, rng=call, restarts=1),
+    "cluster": lambda r, folder, call: r.cluster(n_clusters=2 + call % 3, rng=call, restarts=1, iterations=100),
     "clustering": lambda r, folder, call: r.clustering(),
     "clusterings": lambda r, folder, call: r.clusterings(),
     "cross_values": lambda r, folder, call: r.cross_values(),
@@ -141,12 +141,26 @@ def by_digest(repository: Repository) -> dict[str, tuple[float, float]]:
     return {record.digest: (record.value, record.best_value) for record in repository.records()}
 
 
-@pytest.mark.parametrize("max_loss", [None, 0.05])
-@pytest.mark.parametrize("name", sorted(REPOSITORY))
-def test_threads_share_a_repository(filled, tmp_path, name, max_loss):
-    """They call the method while another one adds; compared with U computed anew, a fresh look, and calls in a row."""
+READERS = [
+    "__len__", "__repr__", "cell_policies", "cells", "check_family", "clustering", "clusterings", "cross_values",
+    "experience", "max_loss", "named_sources", "policies", "policy", "policy_records", "record", "records",
+    "return_bounds", "runs", "source_ids", "sources", "task", "tasks", "to_frame",
+]  # fmt: skip
+"""Methods that only read: threads call all of them in one case."""
+
+
+def told(names: list[str]) -> str:
+    """What a case is called."""
+    return names[0] if len(names) == 1 else "all that only read"
+
+
+CASES = [[name] for name in sorted(set(REPOSITORY) - {*READERS, "__enter__"})] + [READERS]
+
+
+def checked(filled: dict[float | None, Path], tmp_path: Path, names: list[str], max_loss: float | None) -> None:
+    """Threads call these methods while another adds; compared with U computed anew, a fresh look, calls in a row."""
     shared, alone = (Path(shutil.copy(filled[max_loss], tmp_path / file)) for file in ("shared.db", "alone.db"))
-    case, folders = REPOSITORY[name], [tmp_path / "by threads", tmp_path / "in a row"]
+    folders = [tmp_path / "by threads", tmp_path / "in a row"]
     for folder in folders:
         shutil.copytree(filled[max_loss].parent / "exported" / str(max_loss), folder / "exported")
 
@@ -154,21 +168,27 @@ def test_threads_share_a_repository(filled, tmp_path, name, max_loss):
         for number in range(50, 54):
             repository.add(small_task(number))
 
-    outcomes, expected = list[Any](), list[Any]()
+    outcomes, expected = ({name: list[Any]() for name in names} for _ in range(2))
+
+    def works(repository: Repository, folder: Path, found: dict[str, list[Any]]) -> list[Callable[[], None]]:
+        """A work for each thread: it calls one method after the other."""
+        each = [calling(REPOSITORY[name], repository, folder, outcomes=found[name]) for name in names]
+        return [lambda calls=calls: [call() for call in calls] for calls in zip(*each, strict=True)]
+
     with Repository(shared) as repository, Repository(alone) as other:
-        works = calling(case, repository, folders[0], outcomes=outcomes)
-        assert at_once(functools.partial(add, repository), *works) == []
+        assert at_once(functools.partial(add, repository), *works(repository, folders[0], outcomes)) == []
         add(other)
-        for work in calling(case, other, folders[1], outcomes=expected):
+        for work in works(other, folders[1], expected):
             work()
-        assert len(outcomes) == len(expected)  # so many were not refused
+        for name in names:
+            assert len(outcomes[name]) == len(expected[name]), name  # so many were not refused
         assert repository.check() == []
         assert wrong_values(repository) == 0
         limit = repository.max_loss or 0.0
         assert all(record.best_value - record.value <= limit + 1e-9 for record in repository.records())
         with Repository(shared) as fresh:
             assert seen(repository) == seen(fresh)
-        if name in IN_ANY_ORDER:
+        if IN_ANY_ORDER.issuperset(names):
             now, then = by_digest(repository), by_digest(other)
             assert set(now) == set(then)
             if max_loss is None:
@@ -177,6 +197,16 @@ def test_threads_share_a_repository(filled, tmp_path, name, max_loss):
         assert len(repository.clusterings()) == len(other.clusterings())
     made = [sorted(path.name for path in folder.iterdir()) for folder in folders]
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("names", CASES, ids=told)
+def test_threads_share_a_repository(filled, tmp_path, names):
+    checked(filled, tmp_path, names, None)
+
+
+@pytest.mark.parametrize("names", [["add"], ["add_many"], ["remove"], ["replace_policy"], ["keep"], READERS], ids=told)
+def test_threads_share_a_streaming_repository(filled, tmp_path, names):
+    checked(filled, tmp_path, names, 0.05)
 
 
 # A selector

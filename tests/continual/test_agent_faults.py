@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from attempts import Tally
 from faults import canonical, repetitions, report, small_task
 from postgres import Server
+from seams import runs
 
 from pastmaster import ContinualTransfer, Repository
 from pastmaster.continual import JsonLines
-from pastmaster.repository.schema import runs
 
 pytestmark = pytest.mark.repeated
 

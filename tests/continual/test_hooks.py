@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from seams import stored_runs
 
 from pastmaster import ContinualTransfer, InvalidInputError, Repository, solve
 from pastmaster.continual import JsonLines, Progress, Reclustered, TaskDone, TensorBoard
 from pastmaster.domains import coloured_grid
-from pastmaster.repository.streams import stored_runs
 
 TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.9, 0.2]], size=4)
 STORY = ["task 0", "task 1", "clustered 2", "task 2", "task 3", "clustered 4", "task 4"]

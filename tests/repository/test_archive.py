@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from repository_reference import assert_whole, random_task, random_tasks, same_bits, same_task, worst_policy
+from seams import archive, arrays as arrays_table, pack, rows
 
 from pastmaster import DamagedError, GymTask, PastmasterError, Repository, RepositoryError
-from pastmaster.repository import archive, rows
-from pastmaster.repository.arrays import pack
-from pastmaster.repository.schema import arrays as arrays_table, row_checksum
 
 
 @pytest.fixture(scope="module")
@@ -256,38 +254,27 @@ def entry_of(manifest, name):
 
 MISCHIEF = {
     "a sequence that would use ids again": lambda m: m["sequences"].update(tasks=5),
-    "a sequence far away": lambda m: m["sequences"].update(tasks=10**15),
     "no sequences": lambda m: m.pop("sequences"),
     "a table less": lambda m: m["tables"].pop("runs"),
     "a task less": lambda m: m["tables"]["tasks"].pop(),
     "an array less": lambda m: m["arrays"].pop(),
-    "errors less": lambda m: m["arrays"].remove(entry_of(m, "row_errors")),
     "an array twice": lambda m: m["arrays"].append(m["arrays"][0]),
     "an array of nobody": lambda m: m["arrays"].append(m["arrays"][0] | {"owner_id": 99}),
     "arrays exchanged": lambda m: m["arrays"][0].update(sha256=m["arrays"][1]["sha256"]),
-    "an owner unknown": lambda m: m["arrays"][0].update(owner="users"),
-    "an owner that is a list": lambda m: m["arrays"][0].update(owner=[]),
     "a path up": lambda m: m["arrays"][0].update(name="../../outside"),
     "a path up as owner": lambda m: m["arrays"][0].update(owner="../../outside"),
     "an absolute path": lambda m: m["arrays"][0].update(name="/etc/passwd"),
     "a path as id": lambda m: m["arrays"][0].update(owner_id="../../outside"),
-    "a name with a zero": lambda m: m["arrays"][0].update(name="a\0b"),
-    "a size of text": lambda m: m["arrays"][0].update(size="large"),
-    "a size of nothing": lambda m: m["arrays"][0].update(size=None),
-    "an id of text": lambda m: m["tables"]["tasks"][0].update(id="one"),
-    "an unknown column": lambda m: m["tables"]["tasks"][0].update(hue="red"),
     "another value": lambda m: m["tables"]["tasks"][0].update(value=1e9),
     "a row that is none": lambda m: m["tables"]["tasks"].append(None),
-    "rows that are none": lambda m: m["tables"].update(tasks=5),
     "another format": lambda m: m.update(format="something else"),
     "a newer schema": lambda m: m.update(schema="9999"),
     "no arrays": lambda m: m.pop("arrays"),
-    "arrays that are none": lambda m: m.update(arrays=[1, 2]),
 }
 
 
 # What makes sense in itself: only the manifest's checksum tells it from what was written.
-SENSIBLE = {"a sequence that would use ids again", "a sequence far away", "errors less", "an array less"}
+SENSIBLE = {"a sequence that would use ids again", "an array less"}
 
 
 @pytest.mark.parametrize("forged", [False, True])
@@ -300,55 +287,6 @@ def test_a_manifest_that_was_tampered_with_is_refused(folder, tmp_path, mischief
         with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
             target.import_(folder)
         assert everything(target) == {}
-
-
-def test_rows_tampered_with_under_a_right_checksum_are_refused(folder, tmp_path):
-    def signed(table, **changes):
-        def change(manifest):
-            row = manifest["tables"][table][0]
-            row.update(changes)
-            row["checksum"] = row_checksum(table, row)
-
-        return change
-
-    mischief = [
-        signed("tasks", own_policy=99),
-        signed("tasks", policy_of_record=99),
-        signed("tasks", value=1e9),
-        signed("tasks", digest="0" * 64),
-        signed("tasks", settings="{}"),
-        signed("tasks", settings="[]"),
-        signed("tasks", settings="{"),
-        signed("policies", digest="0" * 64),
-        signed("runs", stream_id=99),
-        signed("clusterings", settings="{}"),
-        signed("tasks", hue="red"),
-        signed("tasks", id=10**30),
-        signed("tasks", value="x"),
-        signed("tasks", value=[1.0]),
-        signed("tasks", value=10**400),
-        signed("tasks", value=float("nan")),
-        signed("tasks", name="a\0b"),
-        signed("tasks", name="\ud800"),
-        signed("tasks", own_policy=True),
-        signed("runs", position=10**30),
-        signed("runs", position=-1),
-        signed("clusterings", settings='{"method": [], "settings": []}'),
-        lambda manifest: manifest["tables"]["tasks"][0].pop("name"),
-        lambda manifest: manifest["sequences"].update(tasks=10**30),
-        lambda manifest: manifest["sequences"].update(tasks="9"),
-        lambda manifest: manifest["arrays"][0].update(owner_id=10**30),
-        lambda manifest: manifest["arrays"][0].update(size=10**30),
-        lambda manifest: manifest["arrays"][0].update(sha256=[1]),
-    ]
-    manifest = (folder / "manifest.json").read_bytes()
-    with Repository(tmp_path / "target.db") as target:
-        for change in mischief:
-            (folder / "manifest.json").write_bytes(manifest)
-            edit_manifest(folder, change)
-            with pytest.raises(RepositoryError, match=r"^Repository.import_: "):
-                target.import_(folder)
-            assert everything(target) == {}
 
 
 def test_nothing_outside_the_folder_is_read(folder, target, tmp_path, monkeypatch):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repository_reference import N_ACTIONS, constant_policy, one_step_task, random_tasks, same_bits
+from seams import evaluation_seed, known, task_row
 
 from pastmaster import InvalidInputError, Repository, RepositoryError, TabularMDP, cross_values, return_spread, transfer
 from pastmaster.estimation.rollouts import EpisodeRange, episode_returns
 from pastmaster.policies import as_policy
-from pastmaster.repository import known
-from pastmaster.repository.memory import evaluation_seed
-from pastmaster.repository.records import task_row
 
 ALWAYS = [constant_policy(action) for action in range(N_ACTIONS)]
 TASKS = [one_step_task(9, 1, 2), one_step_task(0, 8, 3), one_step_task(4, 5, 7), one_step_task(8, 1, 2)]
@@ -38,7 +36,7 @@ def test_experience_is_what_the_kept_policies_are_worth_in_every_task(repository
     tasks = random_tasks(rng, 8)
     for task in tasks:
         repository.add(task)
-    repository.cluster(n_clusters=3, rng=0)
+    repository.keep(k=3, rng=0)
     repository.add(one_step_task(1, 2, 3))  # after the clustering: its row is there, its policy is not kept
     stored, sources, found = list(repository.tasks()), repository.sources(), repository.experience()
     assert same_bits(found.values, cross_values(stored, sources))
@@ -51,7 +49,7 @@ def test_experience_is_what_the_kept_policies_are_worth_in_every_task(repository
 
 def test_transfer_takes_it_beside_the_named_sources(repository):
     filled(repository)
-    repository.cluster(n_clusters=2, rng=0)
+    repository.keep(k=2, rng=0)
     given = {"experience": repository.experience(), "episodes": 20, "bounds": (0, 9), "rng": 0}
     run = transfer(one_step_task(9, 1, 2), repository.named_sources(), **given)
     assert run.selectors[0].name == "informed"
@@ -68,7 +66,7 @@ def test_transfer_takes_it_beside_the_named_sources(repository):
 def test_names_are_those_that_transfer_gives_whatever_policies_are_called(repository, called):
     for task, policy, name in zip(TASKS, ALWAYS, called, strict=False):
         repository.add(task, policy, name=name)
-    repository.cluster(n_clusters=3, rng=0)
+    repository.keep(k=3, rng=0)
     assert len(repository.named_sources()) == len(repository.sources()) == 3
     run = transfer(
         TASKS[3], repository.named_sources(), experience=repository.experience(), episodes=5, bounds=(0, 9), rng=0

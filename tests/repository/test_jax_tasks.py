@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from seams import Valued, Vector
 
 from pastmaster import InvalidInputError, JaxTask, Repository
 from pastmaster.estimation import means
 from pastmaster.estimation.jax_rollouts import is_program
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository.worth import Valued, Vector
 
 pytest.importorskip("jax")
 
@@ -21,11 +21,14 @@ def network(seed: int) -> NetworkPolicy:
     return NetworkPolicy([(rng.normal(size=(6, 4)), rng.normal(size=6)), (rng.normal(size=(2, 6)), np.zeros(2))])
 
 
-def test_tasks_with_an_id_are_stored_and_read(tmp_path):
+def test_tasks_with_an_id_are_stored_valued_all_at_once_and_read(tmp_path, monkeypatch):
     tasks = JaxTask.variants(POLE, {"length": [0.3, 0.5, 0.9]}, gamma=0.97, horizon=30)
+    played, calls = means.play_runs, []
+    monkeypatch.setattr(means, "play_runs", lambda *a, **k: calls.append(len(a[0])) or played(*a, **k))
     with Repository(tmp_path / "poles.db") as repository:
         for seed, task in enumerate(tasks):
             repository.add(task, network(seed))
+        assert calls == [1, 2]  # a policy in all old tasks
         values = np.array(repository.cross_values())
         assert values.shape == (3, 3)
         assert np.isfinite(values).all()
@@ -36,16 +39,6 @@ def test_tasks_with_an_id_are_stored_and_read(tmp_path):
         assert all(is_program(task, [network(0)]) for task in read)
         np.testing.assert_array_equal(repository.cross_values(), values)
         assert len(repository.keep(k=1).policies) == 1
-
-
-def test_a_policy_is_valued_in_all_tasks_at_once(tmp_path, monkeypatch):
-    tasks = JaxTask.variants(POLE, {"length": [0.3, 0.5, 0.9]}, gamma=0.97, horizon=30)
-    played, calls = means.play_runs, []
-    monkeypatch.setattr(means, "play_runs", lambda *a, **k: calls.append(len(a[0])) or played(*a, **k))
-    with Repository(tmp_path / "poles.db") as repository:
-        for seed, task in enumerate(tasks):
-            repository.add(task, network(seed))
-    assert calls == [1, 2]
 
 
 def test_all_at_once_gives_the_values_of_each_alone():

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 from repository_reference import one_step_task
+from seams import RECORDS
 
 import pastmaster
 from pastmaster import InvalidInputError, Repository
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository.schema import RECORDS
 
 ALWAYS = [np.full(6, action) for action in range(3)]
 TASKS = [one_step_task(9, 0, 0), one_step_task(0, 9, 0), one_step_task(0, 0, 9)]
@@ -104,7 +104,7 @@ def test_kept_policies_are_named_and_any_stored_policy_may_be_kept(repository):
     repository.add(one_step_task(9, 0, 8), ALWAYS[0], source="first.npy")
     repository.add(one_step_task(0, 9, 8), ALWAYS[1], source="second.npy")
     repository.add(one_step_task(9, 0, 7), ALWAYS[2], source="both.npy")
-    kept = repository.cluster(n_clusters=1, rng=0)
+    kept = repository.cluster(n_clusters=1, rng=0, restarts=1, iterations=100)
     assert kept.directed
     (policy,) = repository.policy_records(repository.source_ids())
     assert policy.source == "both.npy"
@@ -112,7 +112,7 @@ def test_kept_policies_are_named_and_any_stored_policy_may_be_kept(repository):
     assert kept.policy_names == repository.clustering().policy_names == ("first.npy", "second.npy", "both.npy")
     assert [kept.policy(j) for j in kept.representatives] == ["both.npy"]
     assert repository.cell_policies() == [policy.id]
-    paper = repository.cluster(n_clusters=1, rng=0, directed=False)
+    paper = repository.cluster(n_clusters=1, rng=0, directed=False, restarts=1, iterations=100)
     assert not paper.directed
     assert "both.npy" not in repository.named_sources()
     assert repository.check() == []
@@ -121,19 +121,19 @@ def test_kept_policies_are_named_and_any_stored_policy_may_be_kept(repository):
 def test_policies_of_one_name_are_told_apart(repository):
     for task, policy, folder in zip(TASKS, ALWAYS, "abc", strict=True):
         repository.add(task, policy, source=f"{folder}/best_model.zip")
-    repository.cluster(n_clusters=3, rng=0)
+    repository.cluster(n_clusters=3, rng=0, restarts=1, iterations=100)
     assert sorted(repository.named_sources()) == [f"best_model.zip ({i})" for i in (1, 2, 3)]
 
 
 def test_the_seed_of_a_clustering_is_told_and_gives_it_again(repository):
     named(repository)
-    first = repository.cluster(episodes=100)
-    again = repository.cluster(episodes=100, rng=first.seed)
+    first = repository.cluster(episodes=100, restarts=1, iterations=100)
+    again = repository.cluster(episodes=100, rng=first.seed, restarts=1, iterations=100)
     assert first.seed == again.seed == repository.clusterings()[-1].seed == repository.clustering().seed
     assert first.cost == again.cost
     assert np.array_equal(first.labels, again.labels)
-    assert repository.cluster(episodes=100, rng=np.random.default_rng(0)).seed is None
-    assert repository.cluster(n_clusters=2, rng=7, directed=False).seed == 7
+    assert repository.cluster(episodes=100, rng=np.random.default_rng(0), restarts=1, iterations=100).seed is None
+    assert repository.cluster(n_clusters=2, rng=7, directed=False, restarts=1, iterations=100).seed == 7
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_everything_prints_in_one_short_line(tmp_path):
     with Repository(tmp_path / ("a long name " * 12 + ".db")) as repository:
         named(repository)
         repository.add(one_step_task(1, 2, 3), ALWAYS[2], name="n" * 300, source="s" * 300)
-        repository.cluster(n_clusters=2, rng=0)
+        repository.cluster(n_clusters=2, rng=0, restarts=1, iterations=100)
         shown = [
             repository, repository.records(), repository.policy_records(), repository.clusterings(), repository.runs(),
             repository.records()[0], *repository.policy_records(), repository.clusterings()[0],

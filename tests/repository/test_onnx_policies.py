@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 from onnx_models import counter, mlp, onnx, written
+from seams import records
 
 from pastmaster import DamagedError, GymTask, InvalidInputError, Repository, load_onnx
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy
-from pastmaster.repository import records
 
 pytest.importorskip("onnxruntime")
 TASK = GymTask("pastmaster/CartPole-v0", {"length": 0.7}, gamma=0.9, horizon=10)

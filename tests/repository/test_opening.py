@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from repository_reference import assert_whole, random_task, random_tasks, same_bits
+from seams import location, postgres
 
 from pastmaster import InvalidInputError, Repository, RepositoryError
-from pastmaster.repository import location, postgres
 
 
 @pytest.fixture

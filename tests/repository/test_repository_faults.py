@@ -1,7 +1,7 @@
 """A repository under faults: writers killed at any moment, servers killed, eight writers at once, damaged bytes.
 
 What was acknowledged is there, whole; what is damaged is named, and never returned. The counts in brackets are those of
-``make soak``; ``make test`` does a tenth.
+``make soak``; ``make test`` does a twentieth or less.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ import sqlalchemy as sa
 from attempts import Tally
 from faults import TASKS, acknowledge, acknowledged, canonical, repetitions, report, small_task
 from postgres import Server, start
+from seams import Database, arrays, location, metadata
 from torn import tear
 
 from pastmaster import ContinualTransfer, DamagedError, Repository, cross_values, solve
-from pastmaster.repository import location
-from pastmaster.repository.database import Database
-from pastmaster.repository.schema import arrays, metadata
 
 pytestmark = pytest.mark.repeated
 
-KILLS = repetitions(1000, 20)
+KILLS = repetitions(1000, 12)
 WRITERS = 8
 DAMAGE = "each lost record is named, nothing wrong is returned"
 RECONNECT_SECONDS = 10.0
@@ -144,7 +142,7 @@ def test_a_server_killed_under_load_loses_nothing_acknowledged(
         writers = [faults.start(add_until, server.url, log, i, stop) for i, log in enumerate(logs)]
         for log, process in zip(logs, writers, strict=True):
             faults.wait_for_lines(log, 3, process)
-        for _ in range(repetitions(8, 2)):
+        for _ in range(repetitions(8, 1)):
             time.sleep(rng.uniform(0.1, 0.6))
             server.kill()
             time.sleep(rng.uniform(0.0, repetitions(2, 1)))
@@ -163,9 +161,9 @@ def test_a_server_killed_under_load_loses_nothing_acknowledged(
         server.stop()
         shutil.rmtree(folder)
     assert max(pauses) < RECONNECT_SECONDS + 20 * typical_gap(logs)  # which is long on a busy machine
-    attempts("PostgreSQL killed under three writers", "no acknowledged change lost").survived(repetitions(8, 2))
+    attempts("PostgreSQL killed under three writers", "no acknowledged change lost").survived(repetitions(8, 1))
     report(
-        f"PostgreSQL killed {repetitions(8, 2)} times: {len(acks)} acknowledged tasks of 3 writers, 0 lost; "
+        f"PostgreSQL killed {repetitions(8, 1)} times: {len(acks)} acknowledged tasks of 3 writers, 0 lost; "
         f"first add after at most {max(pauses):.1f} s"
     )
 
@@ -234,7 +232,7 @@ def add_some(place: str, log: Path, writer: int, count: int, together: Any) -> N
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_eight_writers_at_once(places: Callable[[str], Any], database: str, tmp_path: Path) -> None:
     """[8 x 60 adds]: all of them are there, and what all of them add at once is there once."""
-    count = repetitions(60, 8)
+    count = repetitions(60, 4)
     together = faults.fork_server().Barrier(WRITERS)
     logs = [tmp_path / f"{writer}.log" for writer in range(WRITERS)]
     with places(database) as place:
@@ -255,15 +253,15 @@ def fill(place: str | Path) -> None:
     """Tasks, a clustering, and two streams: one that uses the tasks' models and one that learns and estimates."""
     options = {"restarts": 2, "iterations": 500}
     with Repository(place) as repository:
-        for number in range(10):
+        for number in range(5):
             repository.add(small_task(number))
         repository.cluster(rng=np.random.default_rng(1), episodes=20, **options)
-        for name, first, model in (("known", 7, True), ("learned", 12, False)):
+        for name, first, model in (("known", 3, True), ("learned", 7, False)):
             agent = ContinualTransfer(
                 repository, episodes=20, recluster_every=2, rng=np.random.default_rng(2), clustering=options,
                 name=name, model=model, bounds=(-20.0, 20.0), evaluation_episodes=None if model else 4,
             )  # fmt: skip
-            agent.run(map(small_task, range(first, first + 5)))
+            agent.run(map(small_task, range(first, first + 4)))
 
 
 Damage = Callable[[bytearray, np.random.Generator, np.ndarray], None]
@@ -312,7 +310,7 @@ def judge_copies(source: Path, kind: str, seed: int, log: Path) -> None:
     for blob in blobs:
         if (first := whole.find(blob)) >= 0:
             inside[first : first + len(blob)] = True
-    for attempt in range(repetitions(count)):
+    for attempt in range(repetitions(count, max(3, count // 20))):
         copy = log.with_suffix(f".{attempt}.db")
         data = bytearray(whole)
         damage(data, rng, np.flatnonzero(~inside))
@@ -330,7 +328,7 @@ def judge_torn(source: Path, seed: int, log: Path) -> None:
     other.write_bytes(before)
     with Repository(other) as repository:
         repository.add(small_task(99))
-    for attempt in range(repetitions(100)):
+    for attempt in range(repetitions(100, 6)):
         copy = log.with_suffix(f".{attempt}.db")
         tear(copy, before, other.read_bytes(), rng)
         journal = Path(f"{copy}-journal")
@@ -450,7 +448,7 @@ def judge_rows(place: str, seed: int, log: Path) -> None:
     with Repository(place) as repository:
         original = faults.Survey(repository)
     rng = np.random.default_rng([seed, len(place)])
-    for _ in range(repetitions(100, 6)):
+    for _ in range(repetitions(100, 2 if "://" in place else 6)):  # a server answers each of many questions
         with one_row_spoilt(place, rng) as what:
             verdict = faults.judge(place, original)
         verdict.problems = [f"{what}: {problem}" for problem in verdict.problems]
@@ -474,16 +472,11 @@ def test_damage_to_rows_is_named_and_never_returned(
 # What once went unnamed, or was named in nobody's words
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("one bit anywhere", 1210)])
-def test_damage_that_once_went_unnamed(filled: Path, kind: str, seed: int, tmp_path: Path) -> None:
-    """A key of an index led astray those who looked an array up by its name, and not those who read them all."""
-    log = tmp_path / "log"
-    judge_copies(filled, kind, seed, log)
-    assert [verdict.problems for verdict in verdicts_of(log) if verdict.problems] == []
-
-
 def test_a_key_of_an_index_that_leads_astray_those_who_read_its_neighbour(filled: Path, tmp_path: Path) -> None:
-    """One bit turns "tasks" into "task3" where an index has it: every fifth such place is tried."""
+    """One bit turns "tasks" into "task3" where an index has it: every fifth such place is tried.
+
+    It led astray those who looked an array up by its name, and not those who read them all.
+    """
     with Repository(filled) as repository:
         original = faults.Survey(repository)
     whole, lost = filled.read_bytes(), 0
@@ -521,7 +514,7 @@ def test_runs_of_streams_whose_page_is_damaged_are_not_lost(filled: Path, tmp_pa
     connection.close()
     with Repository(filled) as repository:
         numbers = [run.id for run in repository.runs()]
-    for bit in range(8):
+    for bit in range(0, 8, 1 if faults.SOAK else 3):
         copy, data = tmp_path / f"{bit}.db", bytearray(filled.read_bytes())
         data[(page - 1) * size + byte] ^= 1 << bit
         copy.write_bytes(data)

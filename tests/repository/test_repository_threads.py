@@ -14,7 +14,7 @@ from pastmaster import Repository, cross_values, solve
 
 THREADS = 4
 LIMITS = (0.05, None)
-BESIDE = repetitions(125, 25)  # tasks of each thread that adds beside others that do something else
+BESIDE = repetitions(125, 12)  # tasks of each thread that adds beside others that do something else
 RUNS = range(repetitions(10, 1))
 
 pytestmark = [pytest.mark.usefixtures("quick_switches"), pytest.mark.repeated]
@@ -70,7 +70,7 @@ def tell(repository: Repository) -> None:
 @pytest.mark.parametrize("max_loss", LIMITS)
 @pytest.mark.parametrize("how", [adding, adding_many])
 def test_threads_that_add_store_what_is_true(place, max_loss, how, run):
-    count = repetitions(250, 50)
+    count = repetitions(250, 20)
     with Repository(place, max_loss=max_loss) as repository:
         assert at_once(*(how(repository, thread, count) for thread in range(THREADS))) == []
         assert_true(repository, {n for thread in range(THREADS) for n in numbers_of(thread, count)}, max_loss)
@@ -88,11 +88,11 @@ def test_a_question_beside_threads_that_add_is_answered(place, max_loss, how, ru
         answers = []
 
         def ask() -> None:
-            for _ in range(8):
+            for _ in range(4):
                 answers.append(repository.keep(k=2, rng=0, certify=False))
                 answers.append(repository.experience())
 
         assert at_once(ask, *(how(repository, thread, BESIDE) for thread in range(2))) == []
-        assert len(answers) == 16
+        assert len(answers) == 8
         assert_true(repository, {*range(10), *numbers_of(0, BESIDE), *numbers_of(1, BESIDE)}, max_loss)
         tell(repository)

@@ -12,9 +12,9 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from repository_reference import assert_whole, random_task, random_tasks, same_bits
+from seams import database, schema
 
 from pastmaster import Repository, RepositoryError
-from pastmaster.repository import database, schema
 
 NEXT = """
 import sqlalchemy as sa

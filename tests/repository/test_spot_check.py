@@ -10,11 +10,10 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 from faults import small_task
+from seams import Stack, rows, spot_check
 
 from pastmaster import GymTask, InvalidInputError, Repository, TabularMDP, solve
 from pastmaster.cli import main
-from pastmaster.repository import rows, spot_check
-from pastmaster.repository.stack import Stack
 
 COUNT = 12
 LIMITS = (None, 0.3)
@@ -74,8 +73,8 @@ def test_what_nobody_touched_is_right(place, max_loss):
 
 @pytest.mark.parametrize("max_loss", LIMITS)
 @pytest.mark.parametrize(("what", "words"), [("values", "value"), ("errors", "standard error")])
-def test_a_wrong_entry_of_a_row_with_a_right_checksum_is_named(place, max_loss, what, words):
-    with filled(place, max_loss) as repository:
+def test_a_wrong_entry_of_a_row_with_a_right_checksum_is_named(path, max_loss, what, words):
+    with filled(path, max_loss) as repository:
         task = long_vector(repository, "tasks", "row")
         at = unused(repository, task)
         policy, stored = store_wrong(repository, "tasks", task, f"row_{what}", at, 1e-3)
@@ -96,9 +95,9 @@ def test_a_wrong_entry_of_a_column_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("max_loss", LIMITS)
-def test_a_wrong_value_of_record_is_named(place, max_loss):
+def test_a_wrong_value_of_record_is_named(path, max_loss):
     """As threads stored it that raced: row and record say the same, which is another policy's value."""
-    with filled(place, max_loss) as repository:
+    with filled(path, max_loss) as repository:
         task = repository.records()[3]
 
         def change(connection: sa.Connection) -> None:
@@ -116,11 +115,11 @@ def test_a_wrong_value_of_record_is_named(place, max_loss):
         assert any(f"under policy {task.policy_of_record} " in damage.problem for damage in found)
 
 
-def test_values_that_were_computed_from_another_policys_actions_are_found(place, monkeypatch):
+def test_values_that_were_computed_from_another_policys_actions_are_found(path, monkeypatch):
     """What threads did to each other in the array of policies: the places of some were those of others."""
     right = Stack.values
     monkeypatch.setattr(Stack, "values", lambda self, task, numbers: np.roll(right(self, task, numbers), 1))
-    with Repository(place, max_loss=0.05) as repository:
+    with Repository(path, max_loss=0.05) as repository:
         repository.add_many(map(small_task, range(COUNT)))
         assert repository.check() == []
         assert repository.check(values=True)
@@ -161,9 +160,9 @@ def test_of_many_values_a_sample_is_looked_at_the_same_for_the_same_seed(tmp_pat
         assert 0 < len(once) < COUNT
 
 
-def test_values_by_episodes_of_an_environment_are_run_again(place):
+def test_values_by_episodes_of_an_environment_are_run_again(path):
     down = np.ones(16, int)
-    with Repository(place) as repository:
+    with Repository(path) as repository:
         for slippery in (True, False):
             repository.add(GymTask("FrozenLake-v1", {"is_slippery": slippery}), down, evaluation_episodes=20)
             repository.add(GymTask("FrozenLake-v1", {"is_slippery": slippery}, horizon=7), down + 1)
@@ -187,16 +186,16 @@ class Broken(gym.Env[Any, Any]):
         raise OSError("no licence")
 
 
-def test_an_environment_that_cannot_be_made_or_run_here_is_no_damage(place):
+def test_an_environment_that_cannot_be_made_or_run_here_is_no_damage(path):
     down = np.ones(16, int)
     gym.register("SpotCheckLake-v0", entry_point="gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv")
     try:
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             repository.add(GymTask("SpotCheckLake-v0", horizon=20), down, evaluation_episodes=5)
             repository.add(GymTask("FrozenLake-v1", horizon=20), down, evaluation_episodes=5)
             assert repository.check(values=True).skipped == []
         gym.registry.pop("SpotCheckLake-v0")
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             found = repository.check(values=True)
             assert found == []
             (skipped,) = found.skipped
@@ -204,7 +203,7 @@ def test_an_environment_that_cannot_be_made_or_run_here_is_no_damage(place):
             assert "SpotCheckLake-v0 is not registered here" in skipped.problem
             assert (found.valued, found.values) == (2, 4)
         gym.register("SpotCheckLake-v0", entry_point=Broken)
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             found = repository.check(values=True)
             assert (found, len(found.skipped)) == ([], 1)
             assert "no licence" in found.skipped[0].problem
@@ -247,6 +246,3 @@ def test_the_command_computes_values_again(tmp_path):
     found = run(main, ["repo", "check", place, "--values"])
     assert found.exit_code == 1
     assert found.stdout.startswith(f"tasks {task}: its value under policy ")
-    both = run(main, ["repo", "check", place, "--values", "--remove"])
-    assert both.exit_code == 2
-    assert "removes no wrong values" in both.stderr

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from repository_reference import constant_policy, random_task, random_tasks, same_bits
+from seams import Packed, pack, records, rows, schema, unpack
 
 from pastmaster import DamagedError, InvalidInputError, Repository
 from pastmaster.files import LARGEST
-from pastmaster.repository import records, rows, schema
-from pastmaster.repository.arrays import Packed, pack, unpack
 
 DTYPES = ("bool", "int8", "int32", "int64", "float32", "float64", "complex128")
 LAYOUTS = {
@@ -261,13 +260,13 @@ WORST = (
 
 
 @pytest.mark.parametrize("where", READERS, ids="-".join)
-def test_bytes_planted_in_a_database_are_refused_by_name(place, rng, trap, where):
+def test_bytes_planted_in_a_database_are_refused_by_name(path, rng, trap, where):
     table, name = where
-    with Repository(place) as repository:
+    with Repository(path) as repository:
         for task in random_tasks(rng, 3):
             repository.add(task)
     for case in WORST:
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             plant(repository, table, 2, name, planted(trap)[case]())
             with pytest.raises(DamagedError, match=f"^{table} 2: array '{name}'"):
                 READERS[where](repository)
@@ -277,20 +276,20 @@ def test_bytes_planted_in_a_database_are_refused_by_name(place, rng, trap, where
             assert len(repository) == 3
 
 
-def test_bytes_planted_in_a_database_cost_little(place, rng, trap):
-    with Repository(place) as repository:
+def test_bytes_planted_in_a_database_cost_little(path, rng, trap):
+    with Repository(path) as repository:
         repository.add(random_task(rng))
         packed = planted(trap)["bomb, honest size"]()
         plant(repository, "tasks", 1, "reward", packed)
 
     def refused():
-        with Repository(place) as reopened:
+        with Repository(path) as reopened:
             with pytest.raises(DamagedError, match=r"^tasks 1: array 'reward'"):
                 reopened.task(1)
             assert reopened.check()
 
     peak = peak_of(refused)
-    print(f"{place.partition(':')[0]}: {len(packed.data) / 1e6:.1f} MB planted, {peak / 1e6:.1f} MB at most")
+    print(f"{len(packed.data) / 1e6:.1f} MB planted, {peak / 1e6:.1f} MB at most")
     assert peak < MOST
 
 
@@ -303,13 +302,13 @@ SPOILED = {
 }
 
 
-def test_arrays_that_make_no_task_are_refused_though_their_checksums_are_right(place, rng):
+def test_arrays_that_make_no_task_are_refused_though_their_checksums_are_right(path, rng):
     task = random_task(rng)
     stored = {**vars(task), "moves": task.next_state - np.arange(task.n_states, dtype=np.int32)[:, None]}
-    with Repository(place) as repository:
+    with Repository(path) as repository:
         repository.add(task)
     for name, spoil in SPOILED.items():
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             plant(repository, "tasks", 1, name, pack(spoil(stored[name])))
             with pytest.raises(DamagedError, match=r"^tasks 1: "):
                 repository.task(1)
@@ -320,11 +319,11 @@ def test_arrays_that_make_no_task_are_refused_though_their_checksums_are_right(p
             assert repository.check() == []
 
 
-def test_an_array_that_is_no_policy_of_its_task_is_refused(place, rng):
-    with Repository(place) as repository:
+def test_an_array_that_is_no_policy_of_its_task_is_refused(path, rng):
+    with Repository(path) as repository:
         repository.add(random_task(rng))
     for wrong in (constant_policy(7), constant_policy(1)[:3], constant_policy(1) * 0.5, np.full((6, 3), 0.5)):
-        with Repository(place) as repository:
+        with Repository(path) as repository:
             plant(repository, "policies", 1, "policy", pack(wrong))
             with pytest.raises(DamagedError, match=r"^policies 1: "):
                 repository.policy(1)
@@ -332,8 +331,8 @@ def test_an_array_that_is_no_policy_of_its_task_is_refused(place, rng):
 
 
 @pytest.mark.parametrize("name", ["row_values", "row_ids"])
-def test_values_that_are_not_complete_are_refused(place, rng, name):
-    with Repository(place) as repository:
+def test_values_that_are_not_complete_are_refused(path, rng, name):
+    with Repository(path) as repository:
         for task in random_tasks(rng, 3):
             repository.add(task)
         plant(repository, "tasks", 3, name, pack(np.ones(1, np.int64 if name == "row_ids" else np.float64)))
@@ -353,16 +352,16 @@ def change_row(repository, table, number, **changes):
     repository.database.write(change)
 
 
-def test_a_stored_environment_with_a_module_is_not_imported(place, rng, tmp_path, monkeypatch):
+def test_a_stored_environment_with_a_module_is_not_imported(path, rng, tmp_path, monkeypatch):
     (tmp_path / "planted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    with Repository(place) as repository:
+    with Repository(path) as repository:
         repository.add(random_task(rng))
         settings = repository.database.read(lambda c: rows.fetch(c, "tasks", [1]))[0]["settings"]
         planted = {"kind": "gymnasium", "env_id": "planted_module:Foo-v0", "kwargs": {}}
         settings |= planted
         change_row(repository, "tasks", 1, settings=settings, digest=records._environment_digest(settings))
-    with Repository(place) as reopened:
+    with Repository(path) as reopened:
         with pytest.raises(DamagedError, match=r"tasks 1: 'planted_module:Foo-v0' is no id of an environment"):
             reopened.task(1)
         assert reopened.check() == []  # the record is what was written; it is refused when it is used

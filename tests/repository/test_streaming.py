@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from faults import small_task
 from repository_reference import constant_policy, one_step_task, random_task, random_tasks, same_bits
+from seams import Stack, addition, admission, asked, auditing
 
 from pastmaster import (
     ContinualTransfer,
@@ -21,8 +22,6 @@ from pastmaster import (
 )
 from pastmaster.clustering.over_all import lower_limit
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import addition, admission, asked, auditing
-from pastmaster.repository.stack import Stack
 
 MAX_LOSS = 0.5
 
@@ -67,18 +66,18 @@ def test_a_policy_is_stored_where_its_task_would_lose_more_and_only_there(place)
             assert record.value == row[ids.index(record.policy_of_record)]
 
 
-def test_many_at_once_are_the_same_as_one_by_one(place, tmp_path):
+def test_many_at_once_are_the_same_as_one_by_one(path, tmp_path):
     tasks = family(30)
-    with Repository(place, max_loss=MAX_LOSS) as one, Repository(tmp_path / "many.db", max_loss=MAX_LOSS) as many:
+    with Repository(path, max_loss=MAX_LOSS) as one, Repository(tmp_path / "many.db", max_loss=MAX_LOSS) as many:
         ids = [one.add(task) for task in tasks]
         assert many.add_many(iter([*tasks, tasks[3]]), batch=8) == [*ids, ids[3]]
         assert many.records() == one.records()
         assert many.policy_records() == one.policy_records()
 
 
-def test_many_at_once_without_a_rule_fill_the_whole_matrix(place, rng):
+def test_many_at_once_without_a_rule_fill_the_whole_matrix(path, rng):
     tasks = random_tasks(rng, 9)
-    with Repository(place) as repository:
+    with Repository(path) as repository:
         assert repository.add_many(tasks, batch=4) == list(range(1, 10))
         assert same_bits(repository.cross_values(), cross_values(tasks))
         assert repository.check() == []
@@ -97,8 +96,8 @@ def test_a_stack_values_policies_with_the_bits_of_cross_values(rng):
             assert same_bits(stack.values(task, numbers), expected)
 
 
-def test_a_given_policy_that_is_covered_is_forgotten_and_one_that_is_better_is_stored(place):
-    with Repository(place, max_loss=1.0) as repository:
+def test_a_given_policy_that_is_covered_is_forgotten_and_one_that_is_better_is_stored(path):
+    with Repository(path, max_loss=1.0) as repository:
         repository.add(one_step_task(5.0, 0.0, 0.0), constant_policy(0))
         other = one_step_task(4.0, 4.5, 9.0)
         number = repository.add(other, constant_policy(1))
@@ -114,10 +113,10 @@ def test_a_given_policy_that_is_covered_is_forgotten_and_one_that_is_better_is_s
         assert repository.check() == []
 
 
-def test_black_boxes_obey_the_rule_by_their_estimates(place):
+def test_black_boxes_obey_the_rule_by_their_estimates(path):
     boxes = [GymTask("FrozenLake-v1", {"is_slippery": False, "map_name": name}, gamma=0.99) for name in ("4x4",)]
     policies = [np.zeros(16, int), np.full(16, 2), np.array([1, 2, 1, 0, 1, 0, 1, 0, 2, 1, 1, 0, 0, 2, 2, 0])]
-    with Repository(place, max_loss=0.5) as repository:
+    with Repository(path, max_loss=0.5) as repository:
         number = repository.add(boxes[0], policies[0])
         assert repository.add(boxes[0], policies[1]) == number
         assert len(repository.policy_records()) == 1

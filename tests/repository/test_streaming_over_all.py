@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.stats
 from click.testing import CliRunner
+from seams import admission, asked, auditing, clusterings
 
 from pastmaster import GymTask, Repository, cross_values
 from pastmaster.cli import main
 from pastmaster.clustering.over_all import OverAll, largest_share
 from pastmaster.domains import windy_corridor
-from pastmaster.repository import admission, asked, auditing, clusterings
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from repository_reference import constant_policy, one_step_task
 from pastmaster import GymTask, InvalidInputError, Repository
 
 
-def test_a_task_that_comes_again_is_compared_with_all_candidates(place):
+def test_a_task_that_comes_again_is_compared_with_all_candidates(path):
     """The policy it comes with now was stored with another task meanwhile."""
-    with Repository(place, max_loss=0.5) as repository:
+    with Repository(path, max_loss=0.5) as repository:
         again = one_step_task(0.0, 9.0, 0.0)
         repository.add(again, constant_policy(0))
         repository.add(one_step_task(0.0, 5.0, 0.0), constant_policy(1))
@@ -26,10 +26,10 @@ def test_a_task_that_comes_again_is_compared_with_all_candidates(place):
         assert repository.keep(k=1, rng=0).over_all.mean_loss == pytest.approx(4.0 / 3.0)
 
 
-def test_a_repository_tells_its_rule(place):
-    with Repository(place) as repository:
+def test_a_repository_tells_its_rule(path):
+    with Repository(path) as repository:
         assert repr(repository).endswith("0 tasks, 0 policies)")
-    with Repository(place, max_loss=0.5) as repository:  # still without tasks
+    with Repository(path, max_loss=0.5) as repository:  # still without tasks
         repository.add(small_task(0))
         assert repr(repository).endswith("1 tasks, 1 policies, max_loss 0.5)")
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import faults
 import pytest
+from seams import Database, archive, backup
 from together import at_once
 
 from pastmaster import Repository
 from pastmaster.files import UNFINISHED, unfinished
-from pastmaster.repository import archive, backup
-from pastmaster.repository.database import Database
 
 
 @pytest.fixture(params=[0o022, 0o077, 0o000])

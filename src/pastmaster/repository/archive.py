@@ -1,8 +1,8 @@
 """A repository as a folder of .npy files and one JSON manifest: export and import.
 
 The manifest holds every row with its checksum, and the SHA-256 of every array's file. An import makes the names of
-files itself and takes none from the manifest; it checks sizes and headers before memory is taken; and it checks the
-records like those of any repository before they are committed.
+files itself and takes none from the manifest; it checks headers before memory is taken; and it checks the records like
+those of any repository before they are committed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pastmaster.checks import is_whole
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.files import LARGEST, flush_folder, from_json, read_whole, unfinished, write_new
 from pastmaster.npy import npy_array, to_npy
 from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
-from pastmaster.repository.check import examine
+from pastmaster.repository.check import Examiner
 from pastmaster.repository.database import Database
 from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
 from pastmaster.repository.sqlite import File
-from pastmaster.tables import one_line, shown
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
 FORMAT = "pastmaster repository"
@@ -76,8 +74,6 @@ def _write(connection: sa.Connection, folder: Path, mode: int | None) -> dict[st
                 sha256 = hashlib.sha256(raw).hexdigest()
                 files.append({"owner": table, "owner_id": row["id"], "name": name, "size": len(raw), "sha256": sha256})
     counted = {row.name: row.last for row in connection.execute(sa.select(sequences))}
-    if wrong := [table for table in RECORDS if not is_whole(counted.get(table, 0))]:
-        raise DamagedError(f"{EXPORT}: sequences {wrong[0]}: is {shown(counted[wrong[0]])}, must be a whole number")
     last = {table: counted[table] for table in RECORDS if table in counted}
     return {"format": FORMAT, "schema": REVISION, "sequences": last, "tables": tables, "arrays": files}
 
@@ -91,13 +87,14 @@ def import_(database: Database, folder: Path) -> int:
             raise RepositoryError(f"{IMPORT}: {database.place} holds or held records, must be new")
         try:
             _read(connection, folder, manifest)
-            damage = examine(connection)
+            examiner = Examiner()
+            examiner.examine(connection)
         except rows.NONSENSE as error:
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
         except sa.exc.StatementError as error:  # a row that no table can hold
             raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
-        if damage:
-            raise DamagedError(f"{IMPORT}: {folder}: {damage[0]}")
+        if examiner.damage:
+            raise DamagedError(f"{IMPORT}: {folder}: {examiner.damage[0]}")
         return len(manifest["tables"]["tasks"])
 
     return database.write(read)
@@ -128,42 +125,25 @@ def _read(connection: sa.Connection, folder: Path, manifest: dict[str, Any]) -> 
     for table in RECORDS:
         found = manifest["tables"][table]
         for row in found:
-            _check_row(table, row)
+            if row_checksum(table, row) != row["checksum"]:
+                raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
             connection.execute(sa.insert(RECORDS[table]), row)
-        last = max([_whole(manifest["sequences"][table]), *(row["id"] for row in found)])
+        last = max([manifest["sequences"][table], *(row["id"] for row in found)])
         connection.execute(sa.update(sequences).where(sequences.c.name == table).values(last=last))
     for entry in manifest["arrays"]:
-        owner, number, name = entry["owner"], _whole(entry["owner_id"]), entry["name"]
-        if owner not in RECORDS or not isinstance(name, str) or not NAME.fullmatch(name):
+        owner, number, name = entry["owner"], int(entry["owner_id"]), entry["name"]
+        if owner not in RECORDS or not NAME.fullmatch(name):  # a path that leads elsewhere
             raise DamagedError(f"{IMPORT}: the manifest names an array {owner!r} {name!r}")
-        packed = _load(folder / _file(owner, number, name), entry["size"], entry["sha256"])
+        packed = _load(folder / _file(owner, number, name), entry["sha256"])
         connection.execute(sa.insert(arrays), rows.stored_array(owner, number, name, packed))
 
 
-def _check_row(table: str, row: dict[str, Any]) -> None:
-    """Refuse a row that its table could not hold, or whose checksum is not its own."""
-    columns = RECORDS[table].columns
-    if not isinstance(row, dict) or set(row) != set(columns.keys()):
-        raise DamagedError(f"{IMPORT}: {table} holds a row that has not the columns {', '.join(columns.keys())}")
-    if not is_whole(row["id"]) or row_checksum(table, row) != row["checksum"]:
-        raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
-
-
-def _whole(value: Any) -> int:
-    """An id, or the number of ids given out."""
-    if not is_whole(value) or value < 0:
-        raise DamagedError(f"{IMPORT}: the manifest holds an id {one_line(repr(value), 60)}, which none can be")
-    return int(value)
-
-
-def _load(path: Path, size: int, sha256: str) -> Packed:
+def _load(path: Path, sha256: str) -> Packed:
     """An array from its file, packed as it is stored."""
     try:
         raw = read_whole(path, LARGEST)
     except InvalidInputError as error:
         raise DamagedError(f"{IMPORT}: {error}") from None
-    if len(raw) != size:
-        raise DamagedError(f"{IMPORT}: {path} has {len(raw):,} bytes, must have {one_line(repr(size), 60)}")
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise DamagedError(f"{IMPORT}: {path} does not match its checksum")
     return pack(npy_array(raw, f"{IMPORT}: {path}"))

@@ -181,11 +181,12 @@ def completed(
     return contents.database.write(look_alone)
 
 
-def changed_all_the_time(contents: Contents) -> RepositoryError:
-    """What is said where others never leave enough time to read."""
-    return RepositoryError(
-        f"{contents.database.place} was changed by others {TRIES} times while it was read, try again"
-    )
+def beside_writers(contents: Contents, ask: Callable[[], Result]) -> Result:
+    """What ``ask`` returns; it is asked again where another process has removed a record that it needs."""
+    for _ in range(TRIES):
+        with suppress(rows.NoRecordError):
+            return ask()
+    raise RepositoryError(f"{contents.database.place} was changed by others {TRIES} times while it was read, try again")
 
 
 def _complete(contents: Contents, missing: Mapping[int, list[int]]) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.files import flush_folder, unfinished
-from pastmaster.repository.check import find_damage
+from pastmaster.repository.check import examine
 from pastmaster.repository.database import Database
 from pastmaster.repository.sqlite import File
 
@@ -58,7 +58,7 @@ def _flush(path: Path) -> None:
 def _verify(copied: Path, target: Path) -> None:
     with closing(Database(copied, create=False)) as database:
         database.place = database.backend.place = str(target)
-        damage = find_damage(database)
+        damage = examine(database).damage
     if damage:
         more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
         raise DamagedError(f"{CALLER}: {target} is not made, the repository is damaged: {damage[0]}{more}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from typing import Any
@@ -20,7 +19,7 @@ from pastmaster.clustering.over_all import ROUNDS, OverAll
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
 from pastmaster.generators import Rng, seeded
 from pastmaster.repository import rows
-from pastmaster.repository.asked import TRIES, Values, changed_all_the_time
+from pastmaster.repository.asked import Values, beside_writers
 from pastmaster.repository.auditing import audit
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.names import distinct_names, task_records
@@ -76,19 +75,11 @@ class ClusteringRecord:
         return one_line(f"ClusteringRecord({self.id}: {kept} kept for {tasks} tasks, mean loss {lost:.4g})")
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
-        """Its arrays, checked to fit together."""
+        """Its arrays."""
         found = next(iter(rows.fetch_arrays(connection, "clusterings", [self.id])))[1]
         for name in (*ARRAYS, "traces") if self.result["traced"] else ARRAYS:
             if name not in found:
                 raise DamagedError(f"clusterings {self.id}: array {name!r} is missing")
-        shapes = [found[name].shape for name in ARRAYS]
-        n_tasks, n_clusters = self.result["n_tasks"], self.result["n_clusters"]
-        n_policies = found["policy_ids"].size if self.result["directed"] else n_tasks
-        fit = shapes == [(n,) for n in (n_tasks, n_policies, n_tasks, n_clusters, n_clusters)]
-        for name, most in (("labels", n_clusters), ("representatives", n_policies)):
-            fit = fit and bool(((found[name] >= 0) & (found[name] < most)).all())
-        if not fit:
-            raise DamagedError(f"clusterings {self.id}: its arrays do not fit together")
         return found
 
     def kept_policies(self, connection: sa.Connection) -> list[int]:
@@ -154,10 +145,9 @@ def keep(
     episodes: float | None, span: float | None, **told: Any,
 ) -> Clustering:  # fmt: skip
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
-    for _ in range(TRIES):
-        with suppress(rows.NoRecordError):  # a policy of the question was removed before it was answered
-            return _keep(contents, place, rng=rng, price=price, episodes=episodes, span=span, told=dict(told))
-    raise changed_all_the_time(contents)
+    return beside_writers(
+        contents, lambda: _keep(contents, place, rng=rng, price=price, episodes=episodes, span=span, told=dict(told))
+    )
 
 
 def _keep(

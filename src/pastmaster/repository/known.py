@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import product
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from pastmaster.arrays import FloatArray
 from pastmaster.errors import RepositoryError
 from pastmaster.estimation.returns import pooled_deviation
 from pastmaster.repository import names, rows
-from pastmaster.repository.asked import TRIES, Chosen, changed_all_the_time, chosen_landmarks, completed
+from pastmaster.repository.asked import Chosen, beside_writers, chosen_landmarks, completed
 from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents, on
 from pastmaster.repository.records import Stored, best_value
@@ -48,11 +47,12 @@ def experience(contents: Contents, policies: Sequence[int] | None = None) -> Exp
     def read(connection: sa.Connection, chosen: Chosen | None, _: FloatArray | None) -> Known:
         return _read(connection, contents, policies, None if chosen is None else chosen.tasks)
 
-    for _ in range(TRIES):
-        known = completed(contents, lambda connection: chosen_landmarks(connection, contents, REMEMBERED), read)
-        with suppress(rows.NoRecordError):  # a task was removed since
-            return _experience(contents, known)
-    raise changed_all_the_time(contents)
+    def choose(connection: sa.Connection) -> Chosen | None:
+        return chosen_landmarks(connection, contents, REMEMBERED)
+
+    if policies is not None:
+        contents.database.read(lambda connection: rows.require(connection, "policies", policies))
+    return beside_writers(contents, lambda: _experience(contents, completed(contents, choose, read)))
 
 
 def _experience(contents: Contents, known: Known) -> Experience:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import LongArray
+from pastmaster.arrays import Array, LongArray
 from pastmaster.errors import PastmasterError
 from pastmaster.repository.check import Damage, Examiner
 from pastmaster.repository.database import Database
@@ -53,12 +53,12 @@ class Entry(NamedTuple):
 
 def check_values(database: Database, found: Checked, examiner: Examiner, rng: np.random.Generator) -> None:
     """Compute some of the undamaged values again, and add those that differ to what was found."""
-    entries = _of_record(examiner, rng) + _of_all(examiner, rng)
     by_task: dict[int, list[Entry]] = defaultdict(list)
-    for entry in entries:
+    entries = examiner.entries()
+    for entry in _drawn_entries(examiner, entries, rng):
         by_task[entry.task].append(entry)
     contents = Contents(database)
-    found.values = sum(len(ids) for ids, _, _ in examiner.vectors.values())
+    found.values = len(entries[0])
     for number in sorted(by_task):
         policies = sorted({entry.policy for entry in by_task[number]})
         try:
@@ -76,35 +76,21 @@ def check_values(database: Database, found: Checked, examiner: Examiner, rng: np
                 found.append(damage)
 
 
-def _of_record(examiner: Examiner, rng: np.random.Generator) -> list[Entry]:
-    """The values of record of some tasks."""
-    rows = [
-        row
-        for number, row in examiner.rows["tasks"].items()
-        if ("tasks", number) in examiner.vectors and ("policies", row["policy_of_record"]) in examiner.vectors
+def _drawn_entries(examiner: Examiner, entries: tuple[Array, ...], rng: np.random.Generator) -> list[Entry]:
+    """Values of record of some tasks, and some of all values, where the records of both sides are whole."""
+    tasks, policies = {*examiner.good("tasks")}, {*examiner.good("policies")}
+    judged = [
+        row for number, row in examiner.rows["tasks"].items() if number in tasks and row["policy_of_record"] in policies
     ]
-    return [
-        Entry(row["id"], row["policy_of_record"], Worth(row["value"], row["value_error"]))
-        for row in (rows[i] for i in _drawn(len(rows), rng))
-    ]
-
-
-def _of_all(examiner: Examiner, rng: np.random.Generator) -> list[Entry]:
-    """Some of all values, those of rows and columns numbered one after the other."""
-    owners = list(examiner.vectors)
-    ends = np.cumsum([len(examiner.vectors[owner][0]) for owner in owners])
-    entries = []
-    for i in _drawn(int(ends[-1]) if owners else 0, rng):
-        place = int(np.searchsorted(ends, i, side="right"))
-        table, number = owners[place]
-        ids, values, errors = examiner.vectors[owners[place]]
-        at = int(i - (ends[place] - len(ids)))
-        other = int(ids[at])
-        task, policy = (number, other) if table == "tasks" else (other, number)
-        # The record of the other side may be damaged, or it was removed since.
-        if ("tasks", task) in examiner.vectors and ("policies", policy) in examiner.vectors:
-            entries.append(Entry(task, policy, Worth(float(values[at]), float(errors[at]))))
-    return entries
+    found = []
+    for i in _drawn(len(judged), rng):
+        row = judged[i]
+        found.append(Entry(row["id"], row["policy_of_record"], Worth(row["value"], row["value_error"])))
+    at = _drawn(len(entries[0]), rng)
+    for task, policy, value, error in zip(*(array[at].tolist() for array in entries), strict=True):
+        if task in tasks and policy in policies:
+            found.append(Entry(task, policy, Worth(value, error)))
+    return found
 
 
 def _drawn(count: int, rng: np.random.Generator) -> LongArray:

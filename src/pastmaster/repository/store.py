@@ -24,7 +24,7 @@ from pastmaster.generators import Rng, checked_rng
 from pastmaster.repository import admission, archive, clusterings, known, names, rows
 from pastmaster.repository.addition import Addition, check_like, commit, replace_own
 from pastmaster.repository.backup import back_up
-from pastmaster.repository.check import inspected
+from pastmaster.repository.check import examine
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_task
@@ -271,9 +271,9 @@ class Repository:
         caller = "Repository.check"
         generator = checked_rng(caller, rng) if flag(caller, "values", values) else None
         with self.database.snapshot() as still:
-            damage, examiner = inspected(still)
-            found = Checked(damage)
-            if generator is not None and examiner is not None:
+            examiner = examine(still)
+            found = Checked(examiner.damage)
+            if generator is not None:
                 check_values(still, found, examiner, generator)
             return found
 

@@ -186,6 +186,6 @@ def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tup
     ids, values = stored.get(f"{kind}_ids"), stored.get(f"{kind}_{what}")
     if ids is None or values is None:
         raise DamagedError(f"{place}: its {kind} of {what} is missing")
-    if ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.shape != values.shape or values.dtype != np.float64:
-        raise DamagedError(f"{place}: its {kind} of {what} has shapes {ids.shape} and {values.shape}")
+    if ids.shape != values.shape:
+        raise DamagedError(f"{place}: its {kind} of {what} is not complete")
     return ids, values
