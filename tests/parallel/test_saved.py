@@ -115,13 +115,10 @@ def test_results_not_worth_keeping_are_not_kept(tmp_path):
 
 
 def test_many_items_make_at_most_256_chunks_however_many_workers(tmp_path):
-    for n_jobs in (1, 3):
-        folder = tmp_path / str(n_jobs)
-        folder.mkdir()
-        keep = parallel.Saved(folder, "key", lambda r: {"r": np.array(r)}, lambda arrays, items: arrays["r"].tolist())
+    keep = parallel.Saved(tmp_path, "key", lambda r: {"r": np.array(r)}, lambda arrays, items: arrays["r"].tolist())
+    for n_jobs in (3, 1):  # one goes on from the chunks of three
         assert parallel.run(abs, range(1000), n_jobs=n_jobs, save=keep) == list(range(1000))
-        assert len(list(folder.iterdir())) == 256
-        assert parallel.run(abs, range(1000), save=keep) == list(range(1000))
+        assert len(list(tmp_path.iterdir())) == 256
 
 
 # damage
@@ -495,7 +492,7 @@ def test_a_folder_is_asked_for(save, tmp_path):
     with pytest.raises(InvalidInputError, match=r"transfer: save is '.*inside', must be a folder \(Not a directory\)"):
         compiled_trials(save=tmp_path / "file" / "inside")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InvalidInputError, match=r"transfer: save is '.*link', a link that leads nowhere, must be a"):
+    with pytest.raises(InvalidInputError, match=r"transfer: save is '.*link', must be a folder"):
         compiled_trials(save=tmp_path / "link")
     with pytest.raises(InvalidInputError, match=r"transfer: save is .*, must be the path of a folder"):
         compiled_trials(save="a\0b")

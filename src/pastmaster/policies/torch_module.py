@@ -95,12 +95,11 @@ def live_module(module: Any, caller: str, **settings: Any) -> TorchPolicy:
                 "they are"
             )
     given: dict[str, Any] = {"head": "argmax", "start": 0, "nvec": (), "low": None, "high": None} | settings
-    nvec = listed(given["nvec"], f"{caller}: nvec")
-    sizes = (sum(whole(caller, "nvec", n, at_least=1) for n in nvec), np.size(given["low"]))
-    outputs = sizes[given["head"] in ("clip", "tanh")]
+    nvec = [whole(caller, "nvec", n, at_least=1) for n in listed(given["nvec"], f"{caller}: nvec")]
+    outputs = np.size(given["low"]) if given["head"] in ("clip", "tanh") else sum(nvec)
     limits = checked_head(caller, given["head"], outputs, given["start"], nvec, given["low"], given["high"])
     box = () if limits is None else limits[0].shape
-    shape = Shape((), "", given["head"], False, int(given["start"]), tuple(map(int, nvec)), box)
+    shape = Shape((), "", given["head"], False, int(given["start"]), tuple(nvec), box)
     return TorchPolicy(module, shape, None if limits is None else [limit[None, None] for limit in limits])
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, cast
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 
@@ -25,7 +24,6 @@ from pastmaster.tables import one_line, shown
 
 CALLER = "JaxTask"
 KINDS = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}  # of parameters, as JAX takes them
-PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def jax_of(place: str) -> Any:
@@ -45,21 +43,11 @@ def single_precision() -> AbstractContextManager[Any]:
     return cast(AbstractContextManager[Any], importlib.import_module("jax.experimental").disable_x64())  # older JAX
 
 
-class Same:
-    """An object that equals itself alone; it lives as long as this does, so that no other takes its place."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 class Dynamics:
-    """The functions of an environment; two are equal if their class and settings are, when made and now."""
+    """The functions of an environment; two are equal if their class and settings are, when made and now.
+
+    Settings are compared as they are pickled. Of an environment that cannot be pickled, only itself is equal.
+    """
 
     def __init__(self, env: Any) -> None:
         jax_of(CALLER)
@@ -82,8 +70,10 @@ class Dynamics:
 
     def _key(self) -> Any:
         """What tells an environment from others: its class and its settings, as they are now."""
-        settings = getattr(self.env, "__dict__", None)
-        return (type(self.env), _content(settings, {})) if isinstance(settings, dict) else Same(self.env)
+        try:
+            return type(self.env), cloudpickle.dumps(vars(self.env))
+        except Exception:  # pickling runs code of whatever it meets
+            return type(self.env), id(self.env)  # it lives as long as this does
 
     def now(self) -> Dynamics:
         """This, or the same environment with the settings that it has now."""
@@ -205,34 +195,6 @@ def number_name(value: Any) -> str:
     is_real = isinstance(value, float) or (isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f")
     with np.errstate(over="ignore"):
         return str(np.float32(value)) if is_real else str(value)
-
-
-def _content(value: Any, seen: dict[int, int]) -> Any:
-    """A setting by what is in it, so that one that changes makes another program; of code, the object itself.
-
-    ``seen`` has the numbers of what was met before, by id: an object may hold itself.
-    """
-    if isinstance(value, PLAIN):
-        return type(value), repr(value)  # -0.0 is not 0.0, and nan is itself
-    if id(value) in seen:
-        return seen[id(value)]
-    if callable(value) or isinstance(value, ModuleType):
-        return Same(value)
-    if type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"builtins", "types"}:
-        return Same(value)
-    seen[id(value)] = len(seen)
-    if isinstance(value, Mapping):
-        return type(value), tuple((_content(key, seen), _content(item, seen)) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return type(value), tuple(_content(item, seen) for item in value)
-    if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) is not None:
-        try:
-            array = np.asarray(value)
-        except TypeError:  # a type of JAX's own, or what is not there while a program is traced
-            return Same(value)
-        return array.shape, array.dtype, Same(value) if array.dtype.hasobject else array.tobytes()
-    settings = getattr(value, "__dict__", None)
-    return (type(value), _content(settings, seen)) if isinstance(settings, dict) else Same(value)
 
 
 def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
