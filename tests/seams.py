@@ -6,9 +6,11 @@ its plain reference, or the one test of one module, may import that module.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +66,42 @@ def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         limited_runtime.cache_clear()
         yield
     limited_runtime.cache_clear()
+
+
+# --- saved chunks ---
+
+COMPUTING = {
+    "cross values": [("pastmaster.values.cross", "solve"), ("pastmaster.values.cross", "_Cross.values")],
+    "searches": [("pastmaster.clustering.restarts", "Search.restart")],
+    "trials": [("pastmaster.reuse.new_task", "run_trial")],
+}
+"""The functions that compute what a chunk keeps."""
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """What is computed from now on fails the test: all must be read from saved chunks."""
+
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("this had been computed")
+
+    for module, path in COMPUTING[what]:
+        *classes, name = path.split(".")
+        holder: Any = importlib.import_module(module)
+        for inner in classes:
+            holder = getattr(holder, inner)
+        monkeypatch.setattr(holder, name, forbidden)
+
+
+def doubt_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No policy that ``cross_values`` finds is certified."""
+    cross = importlib.import_module("pastmaster.values.cross")
+    solve = cross.solve
+    monkeypatch.setattr(cross, "solve", lambda task: replace(solve(task), converged=False))
+
+
+def chunk_format() -> Any:
+    """How a chunk is written and read: ``packed`` and ``unpacked``, and the sum in it, ``_sum``."""
+    return importlib.import_module("pastmaster.parallel.saved")
 
 
 # --- tables and clusters ---

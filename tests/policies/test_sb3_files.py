@@ -347,11 +347,11 @@ WRONG_STATES = {
             s.update({f"mlp_extractor.policy_net.3.{p}": s.pop(f"mlp_extractor.policy_net.2.{p}")})
             for p in ("weight", "bias")
         ],
-        r"has weights at \[0, 3\], must have linear layers at 0, 2, 4",
+        "PPO or A2C but for mlp_extractor.policy_net.3.weight, must be linear layers",
     ),
-    "an extractor": (lambda s: s.update({"features_extractor.cnn.0.weight": torch.ones(1)}), "holds features_"),
-    "recurrent": (lambda s: s.update({"lstm_actor.weight_ih_l0": torch.ones(1)}), "holds lstm_actor"),
-    "no bias": (lambda s: s.pop("action_net.bias"), "has no action_net.bias"),
+    "an extractor": (lambda s: s.update({"features_extractor.cnn.0.weight": torch.ones(1)}), "but for features_"),
+    "recurrent": (lambda s: s.update({"lstm_actor.weight_ih_l0": torch.ones(1)}), "but for lstm_actor"),
+    "no bias": (lambda s: s.pop("action_net.bias"), "but for action_net.bias"),
     "another algorithm": (lambda s: s.pop("action_net.weight"), "are not of PPO, A2C, DQN, SAC, TD3 or DDPG"),
     "nan": (lambda s: s["action_net.weight"].fill_(torch.nan), r"layers\[2\] has numbers that are not finite"),
     "inputs": (
@@ -363,7 +363,7 @@ WRONG_STATES = {
         "the last layer gives 3 numbers, must give 2",
     ),
     "shapes": (lambda s: s.update({"action_net.bias": torch.ones(3)}), r"layers\[2\] has shapes"),
-    "one axis": (lambda s: s.update({"action_net.weight": torch.ones(3)}), "must have linear layers"),
+    "one axis": (lambda s: s.update({"action_net.weight": torch.ones(3)}), "must be linear layers"),
     "integers": (
         lambda s: s.update({"action_net.weight": torch.ones(2, 16).long()}),
         "is torch.int64, must be a dense tensor of floats",

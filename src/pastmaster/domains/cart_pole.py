@@ -97,7 +97,11 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
     state: Any  # [4, lanes] once reset
 
     def __init__(
-        self, num_envs: int = 1, max_episode_steps: int = STEPS, render_mode: str | None = None, **parameters: float
+        self,
+        num_envs: int = 1,
+        max_episode_steps: int = STEPS,
+        render_mode: str | None = None,
+        **parameters: float,
     ) -> None:
         super().__init__(num_envs, max_episode_steps, render_mode)
         _set_parameters(self, parameters)

@@ -62,9 +62,13 @@ def stand_ins(location: int, complex: bool = False) -> list[int]:
 
 @called_as("surveillance.task")
 def task(
-    sequence: Sequence[int], complex: bool = False, *,
-    gamma: float = 0.9, horizon: int | None = 200, escape_ends: bool = True,
-) -> TabularMDP:  # fmt: skip
+    sequence: Sequence[int],
+    complex: bool = False,
+    *,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
+    escape_ends: bool = True,
+) -> TabularMDP:
     """One task of the domain.
 
     Parameters
@@ -101,13 +105,26 @@ def task(
     params = {"sequence": list(sequence), "complex": complex, "escape_ends": escape_ends}
     name = ("complex surveillance " if complex else "surveillance ") + "-".join(map(str, sequence))
     return TabularMDP(
-        next_state, reward, gamma=gamma, terminated=terminated, start=START, horizon=horizon, name=name, params=params
+        next_state,
+        reward,
+        gamma=gamma,
+        terminated=terminated,
+        start=START,
+        horizon=horizon,
+        name=name,
+        params=params,
     )
 
 
 @called_as("surveillance.family")
 def family(
-    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
+    n_tasks: int,
+    n_targets: int,
+    *,
+    n_sequences: int,
+    rng: Rng = None,
+    complex: bool = False,
+    **settings: Any,
 ) -> list[TabularMDP]:
     """``n_tasks`` different tasks in natural clusters, which ``group_sequences`` tells.
 
@@ -133,7 +150,13 @@ def family(
 
 @called_as("surveillance.stream")
 def stream(
-    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
+    n_tasks: int,
+    n_targets: int,
+    *,
+    n_sequences: int,
+    rng: Rng = None,
+    complex: bool = False,
+    **settings: Any,
 ) -> list[TabularMDP]:
     """Tasks as of ``family``, in random order: a longer stream of the same generator begins with a shorter one."""
     caller = "surveillance.stream"
@@ -163,7 +186,11 @@ def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: Rng = None) -> 
     found = _members(known, checked_rng(caller, rng).permutation(most), complex)
     met = {tuple(one.params["sequence"]) for one in old}
     found.sort(key=lambda sequence: tuple(sequence) in met)
-    capped = {"gamma": old[0].gamma, "horizon": old[0].horizon, "escape_ends": settings["escape_ends"]}
+    capped = {
+        "gamma": old[0].gamma,
+        "horizon": old[0].horizon,
+        "escape_ends": settings["escape_ends"],
+    }
     return [task(sequence, complex, **capped) for sequence in found[:n_tasks]]
 
 
@@ -179,7 +206,13 @@ def group_sequences(tasks: Iterable[TabularMDP]) -> npt.NDArray[np.int64]:
 
 
 def _drawn(
-    caller: str, n_tasks: int, n_targets: int, rng: np.random.Generator, n_sequences: int, complex: bool, fewest: int
+    caller: str,
+    n_tasks: int,
+    n_targets: int,
+    rng: np.random.Generator,
+    n_sequences: int,
+    complex: bool,
+    fewest: int,
 ) -> tuple[npt.NDArray[np.int64], int]:
     """Different sequences of different groups [n_sequences, n_targets], and how many tasks they have."""
     n_targets = whole(caller, "n_targets", n_targets, at_least=1, at_most=4)
@@ -215,7 +248,11 @@ class SurveillanceEnv(TabularEnv):
     """``gymnasium.make("pastmaster/Surveillance-v0", sequence=(5, 40))``: one task of the domain."""
 
     def __init__(
-        self, sequence: Sequence[int] = (0,), complex: bool = False, render_mode: str | None = None, **settings: Any
+        self,
+        sequence: Sequence[int] = (0,),
+        complex: bool = False,
+        render_mode: str | None = None,
+        **settings: Any,
     ) -> None:
         mdp = task(sequence, complex, **settings)
         super().__init__(mdp, render_mode, SurveillancePicture(mdp))

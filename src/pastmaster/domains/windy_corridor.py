@@ -60,9 +60,14 @@ def new_tasks(n_tasks: int, *, rng: Rng = None, **settings: Any) -> list[Tabular
 
 @called_as("windy_corridor.task")
 def task(
-    goal: int, wind: float, *,
-    corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False,
-) -> TabularMDP:  # fmt: skip
+    goal: int,
+    wind: float,
+    *,
+    corridor: int = 3,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
+    terminating: bool = False,
+) -> TabularMDP:
     """One task of the domain.
 
     Parameters
@@ -100,10 +105,16 @@ def task(
     else:
         reward[goal_state] = 1.0
     return TabularMDP(
-        next_state, reward, probability=np.stack([1 - gust, gust], axis=2), terminated=terminated, gamma=gamma,
-        start=START_ROW * n_columns, horizon=horizon, name=f"windy corridor, goal {goal}, wind {wind:g}",
+        next_state,
+        reward,
+        probability=np.stack([1 - gust, gust], axis=2),
+        terminated=terminated,
+        gamma=gamma,
+        start=START_ROW * n_columns,
+        horizon=horizon,
+        name=f"windy corridor, goal {goal}, wind {wind:g}",
         params={"goal": goal, "wind": wind, "corridor": corridor, "terminating": terminating},
-    )  # fmt: skip
+    )
 
 
 def _moved(n_columns: int) -> npt.NDArray[np.int64]:

@@ -142,7 +142,12 @@ class _Chunks:
     """The chunks of one ``run``, and the results of those that are finished, by number."""
 
     def __init__(
-        self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str, caller: str
+        self,
+        items: Sequence[Any],
+        save: Saved[Any, Any] | None,
+        progress: bool,
+        label: str,
+        caller: str,
     ) -> None:
         self.chunks = _chunks(items)
         self.save = save

@@ -179,7 +179,12 @@ def _feed(total: Any, part: Any) -> None:
             _feed(total, inner)
     elif isinstance(part, np.random.Generator):
         seed: Any = part.bit_generator.seed_seq
-        spawning = (str(seed.entropy), list(seed.spawn_key), seed.n_children_spawned, seed.pool_size)
+        spawning = (
+            str(seed.entropy),
+            list(seed.spawn_key),
+            seed.n_children_spawned,
+            seed.pool_size,
+        )
         _feed(total, ["generator", json.dumps(rng_to_dict(part)), *spawning])
     elif isinstance(part, np.ndarray) and not part.dtype.hasobject:
         total.update(f"array {part.dtype.str} {part.shape};".encode())

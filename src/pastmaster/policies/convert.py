@@ -17,7 +17,13 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.onnx_policy import OnnxPolicy
-from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy, is_policy
+from pastmaster.policies.policy import (
+    FunctionPolicy,
+    Policy,
+    TablePolicy,
+    checked_policy,
+    is_policy,
+)
 from pastmaster.policies.sb3_live import is_model, live_policy
 from pastmaster.policies.torch_module import is_module
 from pastmaster.tables import shown
@@ -110,7 +116,10 @@ def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any
     if shape.one_hot:
         takes, fits = f"one of {n_inputs} states", discrete_size(observations) == n_inputs
     else:
-        takes, fits = f"{n_inputs} numbers", observations.shape is None or math.prod(observations.shape) == n_inputs
+        takes, fits = (
+            f"{n_inputs} numbers",
+            observations.shape is None or math.prod(observations.shape) == n_inputs,
+        )
     if shape.head == "argmax":
         gives = f"one of {outputs} actions"
         fits = fits and isinstance(actions, gym.spaces.Discrete) and actions.n == outputs

@@ -18,7 +18,7 @@ from pastmaster.policies.head import checked_head, limit_from_plain, plain_limit
 from pastmaster.policies.normalisation import checked_normalisation, constants, plain_normalisation
 from pastmaster.policies.parameter_tree import layers_of
 from pastmaster.policies.stack import NetworkStack, Shape
-from pastmaster.policies.torch_module import TorchPolicy, agrees, copied, live_module, stack_of
+from pastmaster.policies.torch_module import TorchPolicy, copied, live_module, stack_of
 from pastmaster.tables import shown
 
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
@@ -141,7 +141,7 @@ class NetworkPolicy:
         """The policy of a module of PyTorch: as data where it is a plain stack, otherwise live.
 
         A plain stack is ``Linear`` layers and activations with torch's default constants in ``Sequential``, nested or
-        not. Its weights are copied and compared with the module. Other modules are copied whole; a live policy acts
+        not. Its weights are copied. Other modules are copied whole; a live policy acts
         everywhere, but cannot be stored: ``torch.onnx.export`` and ``load_onnx`` make one that can.
 
         Parameters
@@ -166,13 +166,10 @@ class NetworkPolicy:
         known_options(caller, settings, SETTINGS)
         own = copied(module, caller)
         stack = stack_of(own)
-        if stack is not None:
-            with called_as(caller):
-                policy = cls(stack[0], activation=stack[1], **settings)
-            plain = cls(stack[0], activation=stack[1])
-            if agrees(own, plain.outputs, len(stack[0][0][0][0])):
-                return policy
-        return live_module(own, caller, **settings)
+        if stack is None:
+            return live_module(own, caller, **settings)
+        with called_as(caller):
+            return cls(stack[0], activation=stack[1], **settings)
 
     @classmethod
     def from_params(cls, tree: Any, *, layers: Sequence[str] | None = None, **settings: Any) -> NetworkPolicy:

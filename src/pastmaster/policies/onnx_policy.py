@@ -14,10 +14,22 @@ from pastmaster.arrays import Array
 from pastmaster.checks import mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
-from pastmaster.policies.normalisation import checked_normalisation, normalised_batch, plain_normalisation
+from pastmaster.policies.normalisation import (
+    checked_normalisation,
+    normalised_batch,
+    plain_normalisation,
+)
 from pastmaster.policies.onnx_graph import Tensor, read_graph
 from pastmaster.policies.onnx_run import Session, tried_out
-from pastmaster.policies.onnx_spaces import WHOLE, Actions, Input, Part, actions_of, matched, parts_of
+from pastmaster.policies.onnx_spaces import (
+    WHOLE,
+    Actions,
+    Input,
+    Part,
+    actions_of,
+    matched,
+    parts_of,
+)
 from pastmaster.tables import one_line, shown
 
 LARGEST_FILE = 2**28  # bytes: a repository stores it whole
@@ -68,7 +80,11 @@ class OnnxPolicy:
         self.graph = read_graph(model, place)
         self.parts = {key: Part(tuple(shape), dtype, n) for key, (shape, dtype, n) in given["observations"].items()}
         self.actions = Actions.from_settings(given["actions"])
-        self.state, self.output, self.layout = dict(given["state"]), given["output"], given["layout"]
+        self.state, self.output, self.layout = (
+            dict(given["state"]),
+            given["output"],
+            given["layout"],
+        )
         self.recurrent = bool(self.state)
         self.inputs = self._matched(given["inputs"])
         self.normalise: dict[str, Any] | None = None

@@ -109,7 +109,11 @@ def load_sb3(
     found = checked_file("load_sb3: path", path, SAVED)
     policy: NetworkPolicy | PredictPolicy
     if trust:
-        given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
+        given = {
+            "activation": activation,
+            "observation_space": observation_space,
+            "action_space": action_space,
+        }
         policy = _trusted(found, algorithm, normalise, given)
     else:
         policy = _read(found, activation, normalise, observation_space, action_space)
@@ -136,7 +140,14 @@ def _read(
         _check_unnormalised(data, family, place)
     chosen_activation = _activation(kwargs, family, activation, place)
     return network(
-        family, layers, observations, actions, False, place, activation=chosen_activation, normalise=statistics
+        family,
+        layers,
+        observations,
+        actions,
+        False,
+        place,
+        activation=chosen_activation,
+        normalise=statistics,
     )
 
 

@@ -117,7 +117,10 @@ def space_in(data: dict[str, Any], key: str, place: str) -> Space:
         if kind and kind[1] == "Discrete" and int(described.get("start", 0)) == 0:
             return Space("Discrete", n=int(described["n"]))
         if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(described.get("start", 0))):
-            return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()))
+            return Space(
+                "MultiDiscrete",
+                nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()),
+            )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         pass
     found = f"a {kind[1]}" if kind else "not described"

@@ -17,8 +17,6 @@ from pastmaster.policies.head import checked_head
 from pastmaster.policies.stack import Shape, actions_of
 from pastmaster.tables import one_line
 
-TRIED = 64  # inputs on which layers are compared with the module
-
 
 class TorchPolicy:
     """A live module of PyTorch as a policy; it is code, and cannot be stored: export it with ``torch.onnx.export``.
@@ -63,19 +61,21 @@ class TorchPolicy:
         """What the module gives [n, ...]."""
         import torch
 
-        found: dict[Any, Any] = {None: observations}
+        parts = observations
         if isinstance(observations, list) and observations and isinstance(observations[0], Mapping):
-            found = {key: [one[key] for one in observations] for key in observations[0]}
-        elif isinstance(observations, Mapping):
-            found = dict(observations)
-        tensors = {key: torch.as_tensor(_plain(part)) for key, part in found.items()}
+            parts = {key: [one[key] for one in observations] for key in observations[0]}
+        given: Any
+        if isinstance(parts, Mapping):
+            given = {key: torch.as_tensor(_plain(part)) for key, part in parts.items()}
+        else:
+            given = torch.as_tensor(_plain(parts))
         with torch.no_grad():
-            given = self.module(tensors.get(None, tensors))
-        if not isinstance(given, torch.Tensor):
+            found = self.module(given)
+        if not isinstance(found, torch.Tensor):
             raise InvalidInputError(
-                f"act: {self.shown} gives a {type(given).__name__}, must give a tensor: wrap it in a module that does"
+                f"act: {self.shown} gives a {type(found).__name__}, must give a tensor: wrap it in a module that does"
             )
-        outputs: Array = given.to("cpu", torch.float32).numpy()
+        outputs: Array = found.to("cpu", torch.float32).numpy()
         return outputs
 
     @property
@@ -94,7 +94,13 @@ def live_module(module: Any, caller: str, **settings: Any) -> TorchPolicy:
                 f"{caller}: {name} is given, must be left out: the module is no plain stack, and takes observations as "
                 "they are"
             )
-    given: dict[str, Any] = {"head": "argmax", "start": 0, "nvec": (), "low": None, "high": None} | settings
+    given: dict[str, Any] = {
+        "head": "argmax",
+        "start": 0,
+        "nvec": (),
+        "low": None,
+        "high": None,
+    } | settings
     nvec = [whole(caller, "nvec", n, at_least=1) for n in listed(given["nvec"], f"{caller}: nvec")]
     outputs = np.size(given["low"]) if given["head"] in ("clip", "tanh") else sum(nvec)
     limits = checked_head(caller, given["head"], outputs, given["start"], nvec, given["low"], given["high"])
@@ -172,13 +178,3 @@ def _leaves(module: Any) -> list[Any] | None:
         return [module]
     inner = [_leaves(part) for part in module]
     return None if any(part is None for part in inner) else [leaf for part in inner for leaf in part or ()]
-
-
-def agrees(module: Any, outputs: Any, size: int) -> bool:
-    """Whether layers give what the module gives, on inputs drawn here."""
-    import torch
-
-    drawn = np.random.default_rng(0).normal(size=(TRIED, size)).astype(np.float32)
-    with torch.no_grad():
-        expected = module(torch.as_tensor(drawn).to(next(module.parameters()).dtype)).float().numpy()
-    return bool(np.allclose(outputs(drawn), expected, rtol=1e-4, atol=1e-4))

@@ -272,7 +272,11 @@ class GymTask:
         identity, spec = self.identity, self._look.spec
         assert spec is not None
         arguments = specs.plain_arguments(spec.kwargs)
-        return identity | {"code": code_of(spec), "arguments": arguments, "steps": spec.max_episode_steps}
+        return identity | {
+            "code": code_of(spec),
+            "arguments": arguments,
+            "steps": spec.max_episode_steps,
+        }
 
 
 class _Look(NamedTuple):

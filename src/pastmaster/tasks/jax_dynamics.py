@@ -23,7 +23,12 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 CALLER = "JaxTask"
-KINDS = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}  # of parameters, as JAX takes them
+KINDS = {
+    "f": np.float32,
+    "i": np.int32,
+    "u": np.uint32,
+    "b": np.bool_,
+}  # of parameters, as JAX takes them
 
 
 def jax_of(place: str) -> Any:
@@ -110,22 +115,21 @@ class Dynamics:
 
     def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
         """The environment's own parameters, some of them replaced."""
-        fields = getattr(own, "_fields", None)  # of a named tuple
         if isinstance(own, Mapping):
-            known = list(own)
+            usual = dict(own)
         else:
-            known = [field.name for field in dataclasses.fields(own)] if fields is None else fields
-        if wrong := [name for name in some if name not in known]:
-            raise InvalidInputError(
-                f"{CALLER}: params has {shown(wrong[0])}, must be of {self.name}'s own: {one_line(', '.join(known))}"
-            )
-        for name, value in some.items():  # a list for an array is one too, not a tree of numbers
-            usual = own[name] if isinstance(own, Mapping) else getattr(own, name)
-            if isinstance(value, list | tuple) and getattr(usual, "dtype", None) is not None:
-                some[name] = np.asarray(value)
+            fields = getattr(own, "_fields", None) or [field.name for field in dataclasses.fields(own)]
+            usual = {name: getattr(own, name) for name in fields}
+        for name, value in some.items():
+            if name not in usual:
+                raise InvalidInputError(
+                    f"{CALLER}: params has {shown(name)}, must be of {self.name}'s own: {one_line(', '.join(usual))}"
+                )
+            if isinstance(value, list | tuple) and hasattr(usual[name], "dtype"):
+                some[name] = np.asarray(value)  # a list for an array is one too, not a tree of numbers
         if isinstance(own, Mapping):
-            return dict(own) | some
-        return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
+            return usual | some
+        return own._replace(**some) if hasattr(own, "_replace") else dataclasses.replace(own, **some)
 
     def _leaf(self, value: Any, path: Any, real: bool) -> Array:
         """One parameter as JAX takes it; a whole number becomes a real one where the environment's own is ``real``."""
@@ -136,16 +140,14 @@ class Dynamics:
             raise InvalidInputError(f"{CALLER}: {name} is {shown(value)}, must be numbers")
         if kind in "iu" and array.dtype.itemsize == 1:  # bytes of a picture stay bytes
             return array
-        with np.errstate(over="ignore"):
-            taken: Array = array.astype(KINDS[kind])
-        same = np.isfinite(taken) | ~np.isfinite(array) if kind == "f" else taken == array
-        if not same.all():
-            limits = np.finfo(np.float32) if kind == "f" else np.iinfo(KINDS[kind])
+        limits: Any = np.finfo(np.float32) if kind == "f" else np.iinfo(np.uint8 if kind == "b" else KINDS[kind])
+        finite = array[np.isfinite(array)]
+        if (finite < limits.min).any() or (finite > limits.max).any():
             least, most = (f"{x:.4g}" if kind == "f" else x for x in (limits.min, limits.max))
             raise InvalidInputError(
-                f"{CALLER}: {name} is {shown(value)}, must be in {least} .. {most}: JAX takes it as {taken.dtype}"
+                f"{CALLER}: {name} is {shown(value)}, must be in {least} .. {most}: JAX takes it as {limits.dtype}"
             )
-        return taken
+        return array.astype(KINDS[kind])
 
     def differing(self, params: Any) -> dict[str, str]:
         """The single numbers in which parameters differ from the environment's own, by name."""
@@ -169,7 +171,10 @@ class Dynamics:
                 given = given(params)
             except Exception as error:  # of whatever kind: it is the environment's
                 raise InvalidInputError(f"{CALLER}: {self.name}: {name} raised {shown(error)}") from error
-        if isinstance(given, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        if isinstance(
+            given,
+            gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary,
+        ):
             return given
         size, shape = getattr(given, "n", None), getattr(given, "shape", None)
         if isinstance(size, int | np.integer):
@@ -227,7 +232,11 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
                 f"{CALLER}: {name}: step returns state{jax.tree_util.keystr(path)} {_shape_of(new)}, must be "
                 f"{_shape_of(old)} as from reset"
             )
-    for what, given, kinds in (("reward", reward, "fiub"), ("end", terminated, "b"), ("cut", truncated, "b")):
+    for what, given, kinds in (
+        ("reward", reward, "fiub"),
+        ("end", terminated, "b"),
+        ("cut", truncated, "b"),
+    ):
         if given is not False and (getattr(given, "shape", None) != () or given.dtype.kind not in kinds):
             wanted = "one number" if what == "reward" else "one bool"
             raise InvalidInputError(f"{CALLER}: {name}: step returns the {what} {_shape_of(given)}, must be {wanted}")

@@ -126,7 +126,10 @@ class JaxVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(self, env: JaxEnv, lanes: int) -> None:
         self.num_envs = lanes
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.single_observation_space, self.single_action_space = (
+            env.observation_space,
+            env.action_space,
+        )
         self.observation_space, self.action_space = (
             gym.vector.utils.batch_space(space, lanes) for space in (env.observation_space, env.action_space)
         )

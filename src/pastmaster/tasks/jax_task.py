@@ -73,9 +73,16 @@ class JaxTask(GymTask):
     """
 
     def __init__(
-        self, env: Any, params: Any = None, *, gamma: float = 0.99, horizon: int | None = None, name: str = "",
-        reward_range: tuple[float, float] | None = None, time_limit: float | None = 60.0,
-    ) -> None:  # fmt: skip
+        self,
+        env: Any,
+        params: Any = None,
+        *,
+        gamma: float = 0.99,
+        horizon: int | None = None,
+        name: str = "",
+        reward_range: tuple[float, float] | None = None,
+        time_limit: float | None = 60.0,
+    ) -> None:
         more: dict[str, Any] = {"gamma": gamma, "horizon": horizon, "reward_range": reward_range}
         more |= {"time_limit": time_limit, "name": name}
         with called_as(CALLER):

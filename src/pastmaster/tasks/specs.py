@@ -22,11 +22,27 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 WRAPPERS = (
-    "ClipAction", "ClipReward", "DelayObservation", "DiscretizeAction", "DiscretizeObservation", "DtypeObservation",
-    "FilterObservation", "FlattenObservation", "FrameStackObservation", "GrayscaleObservation", "MaxAndSkipObservation",
-    "RecordEpisodeStatistics", "RepeatAction", "RescaleAction", "RescaleObservation", "ReshapeObservation",
-    "ResizeObservation", "StickyAction", "TimeAwareObservation", "TimeLimit",
-)  # fmt: skip
+    "ClipAction",
+    "ClipReward",
+    "DelayObservation",
+    "DiscretizeAction",
+    "DiscretizeObservation",
+    "DtypeObservation",
+    "FilterObservation",
+    "FlattenObservation",
+    "FrameStackObservation",
+    "GrayscaleObservation",
+    "MaxAndSkipObservation",
+    "RecordEpisodeStatistics",
+    "RepeatAction",
+    "RescaleAction",
+    "RescaleObservation",
+    "ReshapeObservation",
+    "ResizeObservation",
+    "StickyAction",
+    "TimeAwareObservation",
+    "TimeLimit",
+)
 """Gymnasium's wrappers that carry nothing from episode to episode and touch nothing but the environment."""
 STEPS_COMPARED = 100
 OF_MAKE = frozenset({"id", "disable_env_checker", "apply_api_compatibility", "autoreset"})
@@ -73,7 +89,11 @@ def _check_names(place: str, value: Any) -> None:
 
 
 def made(
-    place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any], wrappers: Sequence[Any] = (), **options: Any
+    place: str,
+    env_id: str | EnvSpec,
+    kwargs: Mapping[str, Any],
+    wrappers: Sequence[Any] = (),
+    **options: Any,
 ) -> gym.Env[Any, Any]:
     """The one door to ``gymnasium.make``.
 
@@ -114,7 +134,11 @@ def plain_arguments(kwargs: Any) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(given, allow_nan=False))
         named = _text_keys(given)  # JSON would make texts of others
-    except (TypeError, ValueError, RecursionError) as error:  # from CPython 3.12 on JSON goes deeper than a function
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # from CPython 3.12 on JSON goes deeper than a function
         raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {one_line(str(error))}") from None
     if not named:
         raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")

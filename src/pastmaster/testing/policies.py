@@ -75,21 +75,33 @@ def check_policy(
     seed = whole("check_policy", "seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     observing.seed(seed)
-    observations, uniforms = [observing.sample() for _ in range(OBSERVATIONS)], rng.random(OBSERVATIONS)
+    observations, uniforms = (
+        [observing.sample() for _ in range(OBSERVATIONS)],
+        rng.random(OBSERVATIONS),
+    )
     actions = _actions(acts, observations, uniforms)
     _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)
     singly = [_actions(acts, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
     copied = pickle.loads(_pickled(acts))
     for other, place, cause in (
-        (_actions(acts, observations, uniforms), "a second call", "does it draw at random, or remember calls?"),
+        (
+            _actions(acts, observations, uniforms),
+            "a second call",
+            "does it draw at random, or remember calls?",
+        ),
         (singly, "batches of one", "does it mix the rows of a batch, or remember calls?"),
         (
             _actions(acts, [observations[i] for i in order], uniforms[order])[np.argsort(order)],
-            "another order", "does it mix the rows of a batch, or remember calls?",
+            "another order",
+            "does it mix the rows of a batch, or remember calls?",
         ),
-        (_actions(copied, observations, uniforms), "a pickled copy", "does pickling lose part of it?"),
-    ):  # fmt: skip
+        (
+            _actions(copied, observations, uniforms),
+            "a pickled copy",
+            "does pickling lose part of it?",
+        ),
+    ):
         if not _agree(actions, np.asarray(other)):
             raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
     if is_recurrent(acts):

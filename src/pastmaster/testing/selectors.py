@@ -166,9 +166,19 @@ class _Check:
             self.refused(selector, asked, math.nan, "a return that is not a number")
             self.refused(selector, asked, math.inf, "an infinite return")
             if self.n_sources:
-                self.refused(selector, _with_arm(asked, (arm + 1) % unknown), 0.0, "an arm that was not asked for")
+                self.refused(
+                    selector,
+                    _with_arm(asked, (arm + 1) % unknown),
+                    0.0,
+                    "an arm that was not asked for",
+                )
             if isinstance(asked, Episode):
-                self.refused(selector, Episode(arm, asked.number + 1), 0.0, "an episode that was not asked for")
+                self.refused(
+                    selector,
+                    Episode(arm, asked.number + 1),
+                    0.0,
+                    "an episode that was not asked for",
+                )
             self.told(selector, asked, float(row[arm]))
             self.refused(selector, asked, 0.0, "the same episode twice")
         if arms != self.arms:
