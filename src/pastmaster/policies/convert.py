@@ -146,8 +146,4 @@ def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
         raise InvalidInputError(f"{place} is {shown(made)}, which is recurrent, must act by the state alone")
     if is_random(made):
         raise InvalidInputError(f"{place} is {shown(made)}, which draws at random, must be its probabilities [S, A]")
-    try:
-        actions = made.act(np.arange(n_states))
-    except Exception as error:  # of whatever kind: it is the policy's
-        raise InvalidInputError(f"{place} raised {shown(error)}, must give an action in each state") from error
-    return checked_policy(actions, n_states, n_actions, place)
+    return checked_policy(made.act(np.arange(n_states)), n_states, n_actions, place)

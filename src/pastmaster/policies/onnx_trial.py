@@ -2,8 +2,8 @@
 
 A file of many empty messages takes 100 times its size once it is read. One operator can take any time, and some keep
 numbers outside of the arena that bounds memory. Neither can be stopped from inside a process. So the first reading of a
-large file and the first run are in one of their own. It is this file, run as a program: it imports nothing of ours, so that it starts
-quickly.
+large file and the first run are in one of their own. It is this file, run as a program: it imports nothing of ours, so
+that it starts quickly.
 """
 
 from __future__ import annotations

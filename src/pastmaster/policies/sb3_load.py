@@ -200,7 +200,7 @@ def _check_unnormalised(data: dict[str, Any], family: Family, place: str) -> Non
         why = f"files of {family.name} do not tell whether observations were normalised (VecNormalize)"
     elif data.get("_last_original_obs", "") is not None:
         why = "trained under VecNormalize"
-    elif data.get("num_timesteps", 0) < 1:
+    elif not isinstance(data.get("num_timesteps"), int) or data["num_timesteps"] < 1:
         why = "saved before any training, so it does not tell whether observations are normalised"
     else:
         return
