@@ -524,7 +524,7 @@ def test_ctrl_c_returns_the_walks_that_are_over(executor, tmp_path, ctrl_c):
     """When the first walk is over; the others would take minutes."""
     ctrl_c(when=lambda: list(tmp_path.glob("*-000.npz")))
     distance = random_symmetric(np.random.default_rng(1), 60)
-    chosen = {"episodes": 1000, "span": 2.0, "iterations": 200_000, "rng": np.random.default_rng(2)}
+    chosen = {"episodes": 1000, "span": 2.0, "iterations": 50_000, "rng": np.random.default_rng(2)}
     found = search_clusterings(distance, restarts=60, executor=executor, save=tmp_path, **chosen)
     assert found.interrupted
     assert 1 <= len(found.traces) < 60

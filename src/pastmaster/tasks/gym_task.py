@@ -161,7 +161,7 @@ class GymTask:
                 env = self.env_id(**self.kwargs)
             else:
                 known = self._registered(self.env_id)
-                env = specs.made("GymTask: kwargs", known, self.kwargs, self.wrappers, disable_env_checker=True)
+                env = specs.made(known, self.kwargs, self.wrappers, disable_env_checker=True)
         except Exception as error:  # an environment's constructor may raise anything
             raise InvalidInputError(
                 f"GymTask: {one_line(self._called)} cannot be made with {shown(self.kwargs)}: "

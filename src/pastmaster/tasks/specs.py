@@ -2,7 +2,7 @@
 
 Only ids that are registered and some of Gymnasium's own wrappers are named, never code: what is stored is data, and
 reading it imports nothing but Gymnasium. Gymnasium itself imports the module of an id like "module:Name-v0". An id may
-come from anywhere, so ``made`` refuses it: which module to import is for a person to say.
+come from anywhere, so ``checked_id`` refuses it: which module to import is for a person to say.
 """
 
 from __future__ import annotations
@@ -89,19 +89,12 @@ def _check_names(place: str, value: Any) -> None:
 
 
 def made(
-    place: str,
-    env_id: str | EnvSpec,
-    kwargs: Mapping[str, Any],
-    wrappers: Sequence[Any] = (),
-    **options: Any,
+    env_id: str | EnvSpec, kwargs: Mapping[str, Any], wrappers: Sequence[Any] = (), **options: Any
 ) -> gym.Env[Any, Any]:
-    """The one door to ``gymnasium.make``.
+    """An environment by an id and arguments that were checked.
 
     A spec is one of this library's own: that of an environment made before, in a process where its id is registered.
     """
-    if isinstance(env_id, str):
-        env_id = checked_id(place, env_id)
-    check_arguments(place, kwargs)
     if wrappers and isinstance(env_id, str):
         env_id = copy.deepcopy(gym.spec(env_id))
         env_id.additional_wrappers = tuple(WrapperSpec(**wrapper) for wrapper in wrappers)
@@ -114,7 +107,7 @@ def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | No
         checked_id(place, env_id)
     check_arguments(place, kwargs or {})
     try:
-        return made(place, env_id, kwargs or {})
+        return made(env_id, kwargs or {})
     except Exception as error:  # an environment's constructor may raise anything
         remedy = " (if a module registers it, import that first; on the command line, pass --import MODULE)"
         raise InvalidInputError(
@@ -125,7 +118,7 @@ def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | No
 
 def made_lanes(env_id: str, lanes: int, kwargs: Mapping[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
     """``lanes`` environments of an id that step as one, made by its own vector class."""
-    return gym.make_vec(checked_id("GymTask: env_id", env_id), lanes, "vector_entry_point", **kwargs)
+    return gym.make_vec(env_id, lanes, "vector_entry_point", **kwargs)
 
 
 def plain_arguments(kwargs: Any) -> dict[str, Any]:
