@@ -156,7 +156,10 @@ WRONG = {
     "a longer observation": (step_with(lambda o: (jnp.zeros(2), *o[1:])), r"step returns an observation float32\[2\]"),
     "another state": (step_with(lambda o: (o[0], jnp.zeros(3), *o[2:])), r"step returns state float32\[3\], must be"),
     "a state of integers": (step_with(lambda o: (o[0], o[1].astype(int), *o[2:])), f"step returns state int32{ONE}"),
-    "a state of two": (step_with(lambda o: (o[0], (o[1], o[1]), *o[2:])), "step returns the state"),
+    "a state of two": (
+        step_with(lambda o: (o[0], (o[1], o[1]), *o[2:])),
+        "step returns state is missing, must be float32",
+    ),
     "rewards of two": (
         step_with(lambda o: (*o[:2], o[0] * jnp.zeros(2), *o[3:])),
         r"step returns the reward float32\[2\], must be one",

@@ -25,11 +25,6 @@ from pastmaster.policies.torch_module import known_activations
 TRIED = 64  # observations on which a network is compared with the model
 
 
-def missing(caller: str) -> InvalidInputError:
-    """The error where Stable-Baselines3 is not installed."""
-    return InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3")
-
-
 def is_model(thing: Any) -> bool:
     """Whether this is a live model of Stable-Baselines3, or acts like one."""
     has = all(getattr(thing, name, None) is not None for name in ("policy", "action_space"))

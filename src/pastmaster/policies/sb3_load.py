@@ -27,7 +27,7 @@ from pastmaster.files import checked_file
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation
-from pastmaster.policies.sb3_live import PredictPolicy, live_policy, missing
+from pastmaster.policies.sb3_live import PredictPolicy, live_policy
 from pastmaster.policies.sb3_network import TRUST, Family, acting_layers, network
 from pastmaster.policies.sb3_zip import SAVED, Space, read_model, space_in, space_of
 
@@ -218,7 +218,7 @@ def _trusted(
     try:
         import stable_baselines3
     except ImportError:
-        raise missing(caller) from None
+        raise InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3") from None
     name = _algorithm(path) if algorithm is None else algorithm
     kind = getattr(stable_baselines3, chosen(caller, "algorithm", name, (*ALGORITHMS, "DDPG")))
     return live_policy(kind.load(path, device="cpu"), normalise, caller, trust=True)

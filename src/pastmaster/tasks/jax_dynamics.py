@@ -223,15 +223,14 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
                 f"{CALLER}: {name}: {call} returns an observation {_shape_of(observation)}, must be of its space, "
                 f"{observations[1]}{list(observations[0])}"
             )
-    before, then = (jax.tree_util.tree_flatten_with_path(some) for some in (state, after))
-    if before[1] != then[1]:
-        raise InvalidInputError(f"{CALLER}: {name}: step returns the state {then[1]}, must be like {before[1]}")
-    for (path, old), (_, new) in zip(before[0], then[0], strict=True):
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            raise InvalidInputError(
-                f"{CALLER}: {name}: step returns state{jax.tree_util.keystr(path)} {_shape_of(new)}, must be "
-                f"{_shape_of(old)} as from reset"
-            )
+    before, then = (
+        {jax.tree_util.keystr(path): _shape_of(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(some)}
+        for some in (state, after)
+    )
+    odd = min((leaf for leaf in before | then if before.get(leaf) != then.get(leaf)), default=None)
+    if odd is not None:
+        got, wanted = then.get(odd, "is missing"), before.get(odd, "no such part")
+        raise InvalidInputError(f"{CALLER}: {name}: step returns state{odd} {got}, must be {wanted} as from reset")
     for what, given, kinds in (
         ("reward", reward, "fiub"),
         ("end", terminated, "b"),

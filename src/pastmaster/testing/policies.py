@@ -71,7 +71,10 @@ def check_policy(
     observing, acting = spaces_of(task, "check_policy: task")
     acts = as_policy(policy, "check_policy: policy")
     if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
-        _check_table(acts, int(observing.n), int(acting.n))
+        try:
+            checked_policy(acts, int(observing.n), int(acting.n), "check_policy: the table")
+        except InvalidInputError as error:
+            raise ContractError(str(error)) from None
     seed = whole("check_policy", "seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     observing.seed(seed)
@@ -83,7 +86,10 @@ def check_policy(
     _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)
     singly = [_actions(acts, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
-    copied = pickle.loads(_pickled(acts))
+    try:
+        copied = pickle.loads(transport.packed(acts))
+    except InvalidInputError as error:
+        raise ContractError(f"check_policy: it cannot be sent to another process: {error.__cause__}") from error
     for other, place, cause in (
         (
             _actions(acts, observations, uniforms),
@@ -122,13 +128,6 @@ def _check_episodes(policy: Any, observations: list[Any], uniforms: Array, actin
         )
 
 
-def _check_table(policy: TablePolicy, n_states: int, n_actions: int) -> None:
-    try:
-        checked_policy(policy, n_states, n_actions, "check_policy: the table")
-    except InvalidInputError as error:
-        raise ContractError(str(error)) from None
-
-
 def _check_in(space: gym.Space[Any], actions: Array) -> None:
     for action in actions:
         if not space.contains(action.astype(space.dtype) if isinstance(space, gym.spaces.Box) else action):
@@ -153,13 +152,6 @@ def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
     if not same(given, before):
         raise ContractError("check_policy: act changes its observations, must work on a copy")
     return actions
-
-
-def _pickled(policy: Any) -> bytes:
-    try:
-        return transport.packed(policy)
-    except InvalidInputError as error:
-        raise ContractError(f"check_policy: it cannot be sent to another process: {error.__cause__}") from error
 
 
 def _agree(one: Array, other: Array) -> bool:
