@@ -68,6 +68,14 @@ def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     limited_runtime.cache_clear()
 
 
+def task_digest(task: Any) -> str:
+    """By what a repository knows a task."""
+    from pastmaster.repository.records import task_row
+
+    digest: str = task_row(task)[0]["digest"]
+    return digest
+
+
 # --- saved chunks ---
 
 COMPUTING = {
