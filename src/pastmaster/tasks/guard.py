@@ -88,10 +88,9 @@ def watched(function: Callable[[], Result], watch: Watch) -> Result:
 
 
 def _end(thread: threading.Thread) -> None:
-    """Have a thread end at the next line of Python it runs (a feature of CPython; elsewhere it goes on)."""
-    api = getattr(ctypes, "pythonapi", None)
-    if api is not None and thread.ident is not None:
-        api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    """Have a thread end at the next line of Python it runs."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):

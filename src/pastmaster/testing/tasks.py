@@ -160,14 +160,10 @@ class _Contract:
         observations, rewards = self.watch("reset", lanes.reset, seed=seeds)[0], np.zeros(LANES)
         ends = [[False] * LANES] * 2
         for step, singles in enumerate(zip(*alone, strict=False)):
-            wanted = [single.reward for single in singles]
-            over = any(single.terminated or single.truncated for single in singles)  # the lane may begin anew
-            alike = over or np.allclose(observations, [single.observation for single in singles])
-            ended = [
-                [single.terminated for single in singles],
-                [single.truncated for single in singles],
-            ]
-            if not (alike and np.allclose(rewards, wanted) and np.array_equal(ends, ended)):
+            seen, earned, terminated, truncated = zip(*singles, strict=True)
+            alike = np.allclose(rewards, earned) and np.array_equal(ends, [terminated, truncated])
+            over = any(terminated) or any(truncated)  # the lane may begin anew
+            if not (alike and (over or np.allclose(observations, seen))):
                 raise self.broken(f"step {step} of its vector environment differs from single environments")
             actions = np.stack([space.sample() for space in spaces])
             observations, rewards, *ends, _ = self.watch("step", lanes.step, actions)
