@@ -46,6 +46,12 @@ def family(
     pairs = as_array(weights, "coloured_grid.family: weights", "iuf")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InvalidInputError(f"coloured_grid.family: weights has shape {pairs.shape}, must be [N, 2]")
+    wrong = np.argwhere(~((pairs >= 0) & (pairs <= 1)))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise InvalidInputError(
+            f"coloured_grid.family: weights[{row}, {column}] is {pairs[row, column]}, must be in [0, 1]"
+        )
     return [task(pair, size, seed, gamma=gamma, horizon=horizon) for pair in pairs]
 
 
@@ -94,12 +100,15 @@ def task(
             f"coloured_grid.task: weights is {shown(given.tolist())}, must be two numbers in [0, 1]"
         )
     pair = given.astype(np.float64)
-    paid, next_state = np.pad(pair[colours(size, seed)], 1), moved(size, size)
+    paid = np.pad(pair[colours(size, seed)], 1)
+    next_state = moved(size, size)
     around = paid[1:-1, 1:-1] + paid[:-2, 1:-1] + paid[2:, 1:-1] + paid[1:-1, :-2] + paid[1:-1, 2:]
     reward = around.ravel()[next_state]
     goal = size * size - 1
     terminated = next_state == goal
-    next_state[goal], reward[goal], terminated[goal] = goal, 0.0, True
+    next_state[goal] = goal
+    reward[goal] = 0.0
+    terminated[goal] = True
     name = f"coloured grid, weights {pair[0]:.3f} {pair[1]:.3f}"
     params = {"weights": pair.tolist(), "size": size, "seed": seed}
     return TabularMDP(
@@ -138,10 +147,8 @@ class ColouredGridPicture:
     """The two colours, orange and violet, the paler the lower their weight; the corner that ends it is green."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.paint, self.weights = (
-            colours(mdp.params["size"], mdp.params["seed"]),
-            np.array(mdp.params["weights"]),
-        )
+        self.paint = colours(mdp.params["size"], mdp.params["seed"])
+        self.weights = np.array(mdp.params["weights"])
 
     def ansi(self, state: int) -> str:
         cells = np.array(["o", "+"])[self.paint]

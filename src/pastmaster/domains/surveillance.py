@@ -33,7 +33,10 @@ N_CELLS = SIZE * SIZE
 START = 24 * SIZE + 24
 SURVEIL = 4
 LEAVES = ((-2, -2), (-2, 2), (2, -2), (2, 2))
-CAPTURE, STAND_IN, ESCAPE, STEP = 200.0, 190.0, -10.0, -1.0
+CAPTURE = 200.0
+STAND_IN = 190.0
+ESCAPE = -10.0
+STEP = -1.0
 MOVED = np.column_stack([moved(SIZE, SIZE), np.arange(N_CELLS)])  # the cell each action leads to; surveil stays
 
 
@@ -179,7 +182,8 @@ def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: Rng = None) -> 
     """
     caller = "surveillance.new_tasks"
     old = listed(tasks, f"{caller}: tasks")
-    known, settings = np.unique(group_sequences(old), axis=0), old[0].params
+    known = np.unique(group_sequences(old), axis=0)
+    settings = old[0].params
     complex = settings["complex"]
     most = len(known) * groups(complex).shape[1] ** known.shape[1]
     n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1, at_most=most)
@@ -225,7 +229,8 @@ def _drawn(
 
 def _members(chosen: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], complex: bool) -> list[list[int]]:
     """The v-locations of the tasks with these numbers among all that the chosen group sequences have."""
-    members, n_targets = groups(complex), chosen.shape[1]
+    members = groups(complex)
+    n_targets = chosen.shape[1]
     of_sequence, within = np.divmod(numbers, members.shape[1] ** n_targets)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
     found: list[list[int]] = members[chosen[of_sequence], picks].tolist()
@@ -262,7 +267,8 @@ class SurveillancePicture:
     """The grid: v-locations blue, the next target red, what stands in for it orange, later targets violet."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.sequence, self.complex = mdp.params["sequence"], mdp.params["complex"]
+        self.sequence = mdp.params["sequence"]
+        self.complex = mdp.params["complex"]
 
     def ansi(self, state: int) -> str:
         progress, cell = divmod(state, N_CELLS)
@@ -284,7 +290,8 @@ class SurveillancePicture:
 
     def _special(self, progress: int) -> dict[str, tuple[npt.NDArray[np.int64], tuple[int, int, int]]]:
         """The mark, cells and colour of what this task makes of some v-locations."""
-        cells, target = locations(self.complex), self.sequence[progress]
+        cells = locations(self.complex)
+        target = self.sequence[progress]
         return {
             "+": (cells[self.sequence[progress + 1 :]], (150, 90, 190)),
             "x": (cells[stand_ins(target, self.complex)], (240, 160, 60)),

@@ -58,7 +58,8 @@ class Team:
 
     def close(self, futures: Iterable[Future[Any]] = ()) -> None:
         """End the workers that were started here, and what is under way or waits."""
-        workers, self.workers = self.workers, None
+        workers = self.workers
+        self.workers = None
         if workers is not None:
             workers.close(list(futures))
 

@@ -26,10 +26,8 @@ def elu(x: Array) -> Array:
 
 def selu(x: Array) -> Array:
     """elu with the two constants of self-normalising networks."""
-    scale, alpha = (
-        np.float32(1.0507009873554805),
-        np.float32(1.0507009873554805 * 1.6732632423543772),
-    )
+    scale = np.float32(1.0507009873554805)
+    alpha = np.float32(1.0507009873554805 * 1.6732632423543772)
     return np.where(x > 0, scale * x, alpha * np.expm1(np.minimum(x, np.float32(0))))
 
 

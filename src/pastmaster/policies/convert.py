@@ -112,14 +112,14 @@ def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any
     if not isinstance(policy, NetworkPolicy):
         return
     shape = policy.stack.shape
-    n_inputs, outputs = shape.sizes[0], shape.sizes[-1]
+    n_inputs = shape.sizes[0]
+    outputs = shape.sizes[-1]
     if shape.one_hot:
-        takes, fits = f"one of {n_inputs} states", discrete_size(observations) == n_inputs
+        takes = f"one of {n_inputs} states"
+        fits = discrete_size(observations) == n_inputs
     else:
-        takes, fits = (
-            f"{n_inputs} numbers",
-            observations.shape is None or math.prod(observations.shape) == n_inputs,
-        )
+        takes = f"{n_inputs} numbers"
+        fits = observations.shape is None or math.prod(observations.shape) == n_inputs
     if shape.head == "argmax":
         gives = f"one of {outputs} actions"
         fits = fits and isinstance(actions, gym.spaces.Discrete) and actions.n == outputs

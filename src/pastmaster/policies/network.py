@@ -122,15 +122,16 @@ class NetworkPolicy:
     @property
     def settings(self) -> dict[str, Any]:
         """All else, as plain JSON values; a limit that is infinite is None."""
-        shape, limits = self.stack.shape, self.stack.limits
+        shape = self.stack.shape
+        limits = self.stack.limits
         low, high = (None, None) if limits is None else (plain_limit(limit[0, 0]) for limit in limits)
         return {
             "sizes": list(shape.sizes),
-            "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
             "head": shape.head,
             "start": shape.start,
             "nvec": list(shape.nvec),
             "low": low,
+            "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
             "high": high,
             "one_hot": shape.one_hot,
             "normalise": plain_normalisation(self.normalise),

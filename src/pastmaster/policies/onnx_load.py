@@ -86,10 +86,8 @@ def load_onnx(
     observing, acting = spaces_of(task, "load_onnx: task")
     content = read_whole(found, LARGEST_FILE, place)
     try_reading(content, place)
-    graph, parts = (
-        read_graph(content, place),
-        parts_of(observing, "load_onnx: the observation space of task"),
-    )
+    graph = read_graph(content, place)
+    parts = parts_of(observing, "load_onnx: the observation space of task")
     states = {} if state is None else _names("state", state)
     given = None
     if normalise is not None and normalise is not False:

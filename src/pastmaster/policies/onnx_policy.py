@@ -76,15 +76,14 @@ class OnnxPolicy:
         given = mapping(settings, f"{place}: settings")
         if set(given) != set(KEYS):
             raise InvalidInputError(f"{place}: settings is not a dict of {', '.join(KEYS)}, must be")
-        self.model, self.place = model, place
+        self.model = model
+        self.place = place
         self.graph = read_graph(model, place)
         self.parts = {key: Part(tuple(shape), dtype, n) for key, (shape, dtype, n) in given["observations"].items()}
         self.actions = Actions.from_settings(given["actions"])
-        self.state, self.output, self.layout = (
-            dict(given["state"]),
-            given["output"],
-            given["layout"],
-        )
+        self.state = dict(given["state"])
+        self.output = given["output"]
+        self.layout = given["layout"]
         self.recurrent = bool(self.state)
         self.inputs = self._matched(given["inputs"])
         self.normalise: dict[str, Any] | None = None
@@ -95,7 +94,8 @@ class OnnxPolicy:
 
     def _matched(self, names: Mapping[str, str]) -> dict[str, Input]:
         """How the parts of an observation go into the graph's inputs of these names."""
-        graph, place = self.graph, self.place
+        graph = self.graph
+        place = self.place
         if set(names) != set(self.parts):
             raise InvalidInputError(f"{place}: inputs is {shown(names)}, must have the keys {shown(list(self.parts))}")
         into = [*names.values(), *self.state]
@@ -188,7 +188,8 @@ class OnnxPolicy:
     def misfit(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> bool:
         """Whether it takes other observations, or gives other actions, than these spaces have."""
         try:
-            parts, other = parts_of(observations, ""), actions_of(actions, "")
+            parts = parts_of(observations, "")
+            other = actions_of(actions, "")
         except InvalidInputError:
             return True
         same, mine = ({key: (part.shape, part.n) for key, part in some.items()} for some in (parts, self.parts))
@@ -238,7 +239,8 @@ class OnnxEpisode:
     random = False
 
     def __init__(self, policy: OnnxPolicy) -> None:
-        self.policy, self.state = policy, policy.begin
+        self.policy = policy
+        self.state = policy.begin
 
     def act(self, observations: Any) -> Array:
         """The action [1, ...] for the next observation [1, ...]."""

@@ -87,7 +87,8 @@ def answer(asked: dict[str, Any], content: bytes) -> dict[str, Any]:
 
 def main() -> None:
     """Read a line of JSON and a file, try it out, and write a line of JSON."""
-    asked, content = json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read()
+    asked = json.loads(sys.stdin.buffer.readline())
+    content = sys.stdin.buffer.read()
     limited_runtime()
     _limit(asked["seconds"], content)
     print(json.dumps(answer(asked, content)), flush=True)

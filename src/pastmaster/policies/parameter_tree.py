@@ -14,7 +14,8 @@ from pastmaster.checks import listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
-KERNELS, BIASES = ("kernel", "w"), ("bias", "b")  # Flax's and Haiku's names
+KERNELS = ("kernel", "w")  # Flax's and Haiku's names
+BIASES = ("bias", "b")
 DEEPEST = 20
 MOST_UNNUMBERED = 8  # layers whose order is looked for
 EXPORT = "export the policy to ONNX for load_onnx"

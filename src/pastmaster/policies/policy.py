@@ -148,7 +148,8 @@ class FunctionPolicy:
     def __init__(self, function: Callable[[Any], Any], batched: bool = False) -> None:
         if not callable(function):
             raise InvalidInputError(f"FunctionPolicy: function is {shown(function)}, must be callable")
-        self.function, self.batched = function, flag("FunctionPolicy", "batched", batched)
+        self.function = function
+        self.batched = flag("FunctionPolicy", "batched", batched)
 
     def act(self, observations: Any) -> Any:
         """The function's actions [n, ...]; a list where they are dicts or tuples of unlike parts."""

@@ -56,7 +56,8 @@ class PredictPolicy:
     name = ""  # what prints and pictures call it
 
     def __init__(self, model: Any, normalise: dict[str, Any] | None = None) -> None:
-        self.model, self.normalise = model, normalise
+        self.model = model
+        self.normalise = normalise
 
     def act(self, observations: Any) -> Array:
         """The model's actions."""
@@ -176,7 +177,8 @@ def _activation(model: Any, family: Family, place: str) -> str:
 
 def _acts_as(model: Any, made: NetworkPolicy) -> bool:
     """Whether a network acts as the model does on observations drawn here, but for what rounding decides."""
-    drawn, shape = _drawn(model.observation_space), made.stack.shape
+    drawn = _drawn(model.observation_space)
+    shape = made.stack.shape
     expected = model.predict(drawn, deterministic=True)[0]
     if shape.head in ("clip", "tanh"):
         return bool(np.allclose(expected, made.act(drawn), rtol=1e-4, atol=1e-4))
@@ -194,6 +196,7 @@ def _drawn(space: Any) -> Array:
     if not space.shape:
         return rng.integers(int(space.n), size=TRIED)
     near = (np.abs(space.low) < 1e3) & (np.abs(space.high) < 1e3)
-    low, high = np.where(near, space.low, -1.0), np.where(near, space.high, 1.0)
+    low = np.where(near, space.low, -1.0)
+    high = np.where(near, space.high, 1.0)
     drawn: Array = (low + (high - low) * rng.random((TRIED, *space.shape))).astype(space.dtype)
     return drawn

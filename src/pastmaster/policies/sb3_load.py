@@ -199,7 +199,7 @@ def _check_unnormalised(data: dict[str, Any], family: Family, place: str) -> Non
     if family.name != "PPO or A2C":
         why = f"files of {family.name} do not tell whether observations were normalised (VecNormalize)"
     elif data.get("_last_original_obs", "") is not None:
-        why = "trained under VecNormalize"
+        why = "trained under VecNormalize (which may have normalised rewards only)"
     elif not isinstance(data.get("num_timesteps"), int) or data["num_timesteps"] < 1:
         why = "saved before any training, so it does not tell whether observations are normalised"
     else:

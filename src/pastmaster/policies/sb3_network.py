@@ -124,9 +124,11 @@ def _head(family: Family, outputs: int, actions: Space, squashed: bool, place: s
     """The settings of a NetworkPolicy that make actions of outputs."""
     head: dict[str, Any]
     if actions.kind == "Discrete":
-        wanted, head = actions.n, {"head": "argmax"}
+        wanted = actions.n
+        head = {"head": "argmax"}
     elif actions.kind == "MultiDiscrete":
-        wanted, head = sum(actions.nvec), {"head": "argmaxes", "nvec": actions.nvec}
+        wanted = sum(actions.nvec)
+        head = {"head": "argmaxes", "nvec": actions.nvec}
     else:
         if actions.low is None or actions.high is None:
             raise InvalidInputError(

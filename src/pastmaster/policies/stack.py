@@ -91,7 +91,8 @@ class NetworkStack:
 
     def _first(self, observations: Array) -> Array:
         """What the first layer gives."""
-        weights, biases = self.weights[0], self.biases[0]
+        weights = self.weights[0]
+        biases = self.biases[0]
         if self.shape.one_hot:
             states = observations[:, :, 0] if observations.shape[2:] == (1,) else observations
             if states.ndim != 2:

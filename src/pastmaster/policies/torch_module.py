@@ -43,7 +43,9 @@ class TorchPolicy:
     name = ""  # what prints and pictures call it
 
     def __init__(self, module: Any, shape: Shape, limits: list[Array] | None) -> None:
-        self.module, self.shape, self.limits = module, shape, limits
+        self.module = module
+        self.shape = shape
+        self.limits = limits
 
     def act(self, observations: Any) -> Array:
         """Actions [n, ...] for observations [n, ...]; those of a Dict are a list of dicts, or a dict of arrays."""
@@ -139,7 +141,8 @@ def stack_of(module: Any) -> tuple[list[tuple[Array, Array]], list[str]] | None:
     """The linear layers of a plain stack and the activation after each; None of a module that is something else."""
     import torch
 
-    parts, known = _leaves(module), known_activations()
+    parts = _leaves(module)
+    known = known_activations()
     if parts is None:
         return None
     layers: list[tuple[Array, Array]] = []

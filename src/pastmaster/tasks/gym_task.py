@@ -95,10 +95,8 @@ class GymTask:
         if not isinstance(self.kwargs, Mapping):
             raise InvalidInputError(f"GymTask: kwargs is {shown(self.kwargs)}, must be a dict of arguments")
         text("GymTask", "name", self.name)
-        kwargs, nameless = (
-            specs.plain_arguments(self.kwargs) if made_by_id else mapping(self.kwargs, "GymTask: kwargs"),
-            not self.name,
-        )
+        kwargs = specs.plain_arguments(self.kwargs) if made_by_id else mapping(self.kwargs, "GymTask: kwargs")
+        nameless = not self.name
         self._set(
             kwargs=kwargs,
             wrappers=tuple(specs.plain_wrappers(self.wrappers)),
@@ -149,7 +147,8 @@ class GymTask:
         """A new environment under a watch; its spaces must be those of the first."""
         env = Guarded(watch("making it", self._made), watch)
         for what in ("observation_space", "action_space"):
-            got, first = getattr(env, what), getattr(self._look, what)
+            got = getattr(env, what)
+            first = getattr(self._look, what)
             if got != first:
                 env.close()
                 raise TaskError(f"{self.name}: its {what} is {got}, was {first} when the task was made")
@@ -195,7 +194,8 @@ class GymTask:
 
     def _has_seeded_lanes(self, watch: Watch) -> bool:
         """Whether each lane of the vector environment begins as a single one does from its seed."""
-        lanes, single = self._made_vector(2, watch), self.environment(watch)
+        lanes = self._made_vector(2, watch)
+        single = self.environment(watch)
         try:
             first, _ = watch("reset", lanes.reset, seed=[5, 6])
             alone = [single.reset(seed=seed)[0] for seed in (5, 6)]
@@ -269,7 +269,8 @@ class GymTask:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The identity with what is registered under its id now: what results kept on disk depend on."""
-        identity, spec = self.identity, self._look.spec
+        identity = self.identity
+        spec = self._look.spec
         assert spec is not None
         arguments = specs.plain_arguments(spec.kwargs)
         return identity | {

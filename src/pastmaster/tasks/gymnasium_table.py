@@ -44,7 +44,8 @@ def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArr
 
     Shorter lists of outcomes are filled up with outcomes of probability 0.
     """
-    n_states, n_actions = len(table), len(_entry(table, 0, "P"))
+    n_states = len(table)
+    n_actions = len(_entry(table, 0, "P"))
     cells: dict[tuple[int, int], Any] = {}
     for s in range(n_states):
         row = _entry(table, s, "P")

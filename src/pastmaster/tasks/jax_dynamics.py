@@ -61,7 +61,8 @@ class Dynamics:
                 f"{CALLER}: env is {shown(env)}, must be an object with the methods reset(key, params) and "
                 "step(key, state, action, params), or the id of one that is registered with Gymnasium"
             )
-        self.env, self.name = env, str(getattr(env, "called", None) or type(env).__name__)
+        self.env = env
+        self.name = str(getattr(env, "called", None) or type(env).__name__)
         self.key = self._key()
         self._hash = hash(self.key)
 
@@ -176,10 +177,12 @@ class Dynamics:
             gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary,
         ):
             return given
-        size, shape = getattr(given, "n", None), getattr(given, "shape", None)
+        size = getattr(given, "n", None)
+        shape = getattr(given, "shape", None)
         if isinstance(size, int | np.integer):
             return gym.spaces.Discrete(int(size))
-        low, high = getattr(given, "low", None), getattr(given, "high", None)
+        low = getattr(given, "low", None)
+        high = getattr(given, "high", None)
         if low is None or high is None or not isinstance(shape, tuple):
             raise InvalidInputError(
                 f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box, of Gymnasium or of "
@@ -209,7 +212,8 @@ def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
 
 @lru_cache(256)  # tasks of a family are alike
 def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any, actions: Any) -> None:
-    jax, name = jax_of(CALLER), dynamics.name
+    jax = jax_of(CALLER)
+    name = dynamics.name
     params = tree.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     key = jax.ShapeDtypeStruct((2,), np.uint32)
     action = jax.ShapeDtypeStruct(actions[0], action_type(actions[1]))
@@ -229,7 +233,8 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
     )
     odd = min((leaf for leaf in before | then if before.get(leaf) != then.get(leaf)), default=None)
     if odd is not None:
-        got, wanted = then.get(odd, "is missing"), before.get(odd, "no such part")
+        got = then.get(odd, "is missing")
+        wanted = before.get(odd, "no such part")
         raise InvalidInputError(f"{CALLER}: {name}: step returns state{odd} {got}, must be {wanted} as from reset")
     for what, given, kinds in (
         ("reward", reward, "fiub"),
@@ -253,7 +258,8 @@ def _traced(dynamics: Dynamics, call: str, jax: Any, *arguments: Any) -> Any:
 
 
 def _shape_of(value: Any) -> str:
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    shape = getattr(value, "shape", None)
+    dtype = getattr(value, "dtype", None)
     return shown(value) if shape is None else f"{dtype}{list(shape)}"
 
 

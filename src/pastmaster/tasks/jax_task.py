@@ -168,7 +168,8 @@ def _unstacked(params: Any, caller: str) -> list[Any]:
     jax = jax_of(caller)
     tree: Any = params
     if isinstance(params, Mapping):
-        leaves, structure = list(params.values()), None
+        leaves = list(params.values())
+        structure = None
     else:
         leaves, structure = jax.tree.flatten(tree)
     arrays: list[Array] = [np.asarray(leaf) for leaf in leaves]

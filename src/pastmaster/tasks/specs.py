@@ -183,7 +183,8 @@ def identity_of(spec: EnvSpec | None) -> dict[str, Any]:
         )
     if spec.id not in gym.registry or ":" in spec.id:
         raise InvalidInputError(f"GymTask: its function makes environments of the id {spec.id!r}, not registered here")
-    kwargs, wrappers = plain_arguments(spec.kwargs), plain_wrappers(spec.additional_wrappers)
+    kwargs = plain_arguments(spec.kwargs)
+    wrappers = plain_wrappers(spec.additional_wrappers)
     if spec.max_episode_steps != gym.registry[spec.id].max_episode_steps:
         kwargs["max_episode_steps"] = spec.max_episode_steps
     return {"env_id": spec.id, "kwargs": kwargs} | ({"wrappers": wrappers} if wrappers else {})

@@ -130,10 +130,8 @@ class TabularMDP:
         gamma = float(gamma)
         if horizon is not None and not (is_whole(horizon) and 1 <= int(horizon) < 2**31):
             raise refused(f"horizon is {shown(horizon)}, must be a positive number of steps or None, below 2^31")
-        largest, per_step = (
-            np.abs(outcomes["reward"]).max(),
-            1 - gamma if gamma < 1 else 1 / int(horizon or 1),
-        )
+        largest = np.abs(outcomes["reward"]).max()
+        per_step = 1 - gamma if gamma < 1 else 1 / int(horizon or 1)
         if largest > 1e300 * per_step:
             limit = "(1 - gamma)" if gamma < 1 else "/ horizon"
             raise refused(f"reward holds {largest:g}, must be below 1e300 {limit} in size")
@@ -353,7 +351,8 @@ def check_alike(tasks: list[TabularMDP], caller: str) -> None:
         if not isinstance(task, TabularMDP):
             raise InvalidInputError(f"{caller}: tasks[{index}] is a {type(task).__name__}, must be a TabularMDP")
         for attribute in ("n_states", "n_actions", "gamma"):
-            got, expected = getattr(task, attribute), getattr(tasks[0], attribute)
+            got = getattr(task, attribute)
+            expected = getattr(tasks[0], attribute)
             if got != expected:
                 raise InvalidInputError(
                     f"{caller}: tasks[{index}].{attribute} is {got}, must be {expected} as in tasks[0]: "

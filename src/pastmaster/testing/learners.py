@@ -101,8 +101,10 @@ class _Check:
         steps: int,
         seed: int,
     ) -> None:
-        self.settings, self.seed = settings, whole("check_learner", "seed", seed, at_least=0)
-        self.observing, self.acting = copy.deepcopy(observations), copy.deepcopy(actions)
+        self.settings = settings
+        self.seed = whole("check_learner", "seed", seed, at_least=0)
+        self.observing = copy.deepcopy(observations)
+        self.acting = copy.deepcopy(actions)
         self.observing.seed(self.seed)
         self.acting.seed(self.seed)
         self.observations = [self.observing.sample() for _ in range(steps + 1)]
@@ -121,7 +123,8 @@ class _Check:
         """Own episodes, each followed by one of another arm; the learner's actions."""
         taken: list[Any] = []
         for t, reward in enumerate(self.rewards.tolist()):
-            own, over = t // LENGTH % 2 == 0, t % LENGTH == LENGTH - 1
+            own = t // LENGTH % 2 == 0
+            over = t % LENGTH == LENGTH - 1
             action = self.others[t]
             if own:
                 action = self.action(learner, self.observations[t])
@@ -189,9 +192,11 @@ class _Check:
         """Updates that are taken back leave Q as it was."""
         if not (hasattr(learner, "unlearn") and hasattr(learner, "Q")):
             return
-        before, changes = np.array(learner.Q), []
+        before = np.array(learner.Q)
+        changes = []
         for t, reward in enumerate(self.rewards[:LENGTH].tolist()):
-            s, a = self.observations[t], self.others[t]
+            s = self.observations[t]
+            a = self.others[t]
             changes.append((s, a, float(learner.Q[s, a])))
             learner.learn(s, a, reward, self.observations[t + 1], False)
         self.called("unlearn", learner.unlearn, changes)

@@ -78,10 +78,8 @@ def check_policy(
     seed = whole("check_policy", "seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     observing.seed(seed)
-    observations, uniforms = (
-        [observing.sample() for _ in range(OBSERVATIONS)],
-        rng.random(OBSERVATIONS),
-    )
+    observations = [observing.sample() for _ in range(OBSERVATIONS)]
+    uniforms = rng.random(OBSERVATIONS)
     actions = _actions(acts, observations, uniforms)
     _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)

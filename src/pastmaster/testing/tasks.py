@@ -81,15 +81,16 @@ class _Contract:
     """Episodes of a task, each from its seed, with actions drawn from the same seed."""
 
     def __init__(self, task: TabularMDP | GymTask, seeds: range) -> None:
-        self.task, self.seeds, self.rewards = task, seeds, None
+        self.task = task
+        self.seeds = seeds
+        self.rewards = None
         if isinstance(task, GymTask):
-            self.watch, self.space, self.rewards = (
-                task.watch(),
-                task.action_space,
-                task.known_rewards,
-            )
+            self.watch = task.watch()
+            self.space = task.action_space
+            self.rewards = task.known_rewards
         else:
-            self.watch, self.space = Watch(repr(task), None), gym.spaces.Discrete(task.n_actions)
+            self.watch = Watch(repr(task), None)
+            self.space = gym.spaces.Discrete(task.n_actions)
 
     def broken(self, symptom: str) -> ContractError:
         return ContractError(f"check_task: {symptom.removeprefix(f'{self.watch.name}: ')}, in {self.watch.name}")
@@ -127,7 +128,8 @@ class _Contract:
 
     def episode(self, env: gym.Env[Any, Any], seed: int) -> list[_Step]:
         """One episode, each step checked."""
-        actions, steps = self.actions(seed), [_Step(env.reset(seed=seed)[0])]
+        actions = self.actions(seed)
+        steps = [_Step(env.reset(seed=seed)[0])]
         kept = [copy.deepcopy(steps[0].observation)]
         while len(steps) <= STEPS and not (steps[-1].terminated or steps[-1].truncated):
             action = actions.sample()
@@ -157,7 +159,8 @@ class _Contract:
         seeds = [self.seeds[0] + lane for lane in range(LANES)]
         alone = [self.episode(self.environment(self.task), seed) for seed in seeds]
         spaces = [self.actions(seed) for seed in seeds]
-        observations, rewards = self.watch("reset", lanes.reset, seed=seeds)[0], np.zeros(LANES)
+        observations = self.watch("reset", lanes.reset, seed=seeds)[0]
+        rewards = np.zeros(LANES)
         ends = [[False] * LANES] * 2
         for step, singles in enumerate(zip(*alone, strict=False)):
             seen, earned, terminated, truncated = zip(*singles, strict=True)
