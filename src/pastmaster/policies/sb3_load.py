@@ -81,7 +81,7 @@ def load_sb3(
         ``normalisation_of`` gives it, or the path of an .npz file of these. With ``trust=True`` also the path of a
         saved VecNormalize (.pkl). None is enough where the file shows that nothing was normalised.
     observation_space, action_space : gymnasium.Space, optional
-        The spaces, where the file does not describe them exactly.
+        The spaces, in place of those that the file describes: it may have rounded the limits of actions.
     algorithm : str, optional
         The class that loads the file, with ``trust=True`` and where the file does not show it.
 

@@ -77,7 +77,8 @@ class Dynamics:
     def _key(self) -> Any:
         """What tells an environment from others: its class and its settings, as they are now."""
         try:
-            return type(self.env), cloudpickle.dumps(vars(self.env))
+            settings = vars(self.env)
+            return type(self.env), cloudpickle.dumps(settings) if settings else b""
         except Exception:  # pickling runs code of whatever it meets
             return type(self.env), id(self.env)  # it lives as long as this does
 
