@@ -171,17 +171,17 @@ class OnnxPolicy:
         """
         into = {given.name: Tensor(given.dtype, given.shape) for given in self.inputs.values()}
         begin = {name: Tensor(state.dtype, state.shape) for name, state in self.begin.items()}
-        action, *after = tried_out(self.model, [self.output, *self.state.values()], into | begin, self.place)
-        size = math.prod(size or 0 for size in action.tensor.shape or ())
-        self.actions.check_output(self.output, action.tensor, size, self.place)
-        if action.nan:
+        names = [self.output, *self.state.values()]
+        (action, nan), *after = tried_out(self.model, names, into | begin, self.place)
+        self.actions.check_output(self.output, action, math.prod(size or 0 for size in action.shape or ()), self.place)
+        if nan:
             raise InvalidInputError(
                 f"{self.place}: its output {shown(self.output)} is nan for an observation of zeros, must be numbers"
             )
-        for (name, out), state in zip(self.state.items(), after, strict=True):
-            if state.tensor != begin[name]:
+        for (name, out), (state, _) in zip(self.state.items(), after, strict=True):
+            if state != begin[name]:
                 raise InvalidInputError(
-                    f"{self.place}: its output {shown(out)} is {state.tensor}, must be as its input {shown(name)}, "
+                    f"{self.place}: its output {shown(out)} is {state}, must be as its input {shown(name)}, "
                     f"{begin[name]}"
                 )
 

@@ -237,7 +237,7 @@ ALGORITHMS = {
 def _algorithm(path: Path) -> str:
     """The algorithm by which a file was saved, as its ``data`` shows."""
     place = f"load_sb3: {path.name}"
-    data = read_model(path, place).data
+    data, _ = read_model(path, place)
     name = next((name for name, key in ALGORITHMS.items() if key in data), None)
     if name is None:
         raise InvalidInputError(f"{place} does not tell its algorithm, must be given: algorithm='PPO', say")
