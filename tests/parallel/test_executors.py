@@ -64,7 +64,7 @@ def on(kinds: list[str]):
     return pytest.mark.parametrize("executor", kinds, indirect=True)
 
 
-@on(EXECUTORS)
+@on([*EXECUTORS, "loky"])
 def test_results_come_in_order_with_a_bar_or_without(executor, capsys):
     for progress in (False, True):
         assert parallel.run(square, range(30), executor=executor, progress=progress) == [i * i for i in range(30)]
@@ -92,7 +92,7 @@ def expected(family):
     return cross_values(*family)
 
 
-@on([*EXECUTORS, "loky"])
+@on(EXECUTORS)
 def test_cross_values_are_the_same_on_every_executor(executor, family, expected):
     assert cross_values(*family, executor=executor).tobytes() == expected.tobytes()
     tasks = family[0][::10]
@@ -148,17 +148,25 @@ def test_estimates_of_black_boxes_are_the_same_on_every_executor(executor, estim
     assert_same_estimate(estimated(executor=executor), estimated_here)
 
 
-@on(EXECUTORS)
-@pytest.mark.parametrize("variant", ["default", "paper"])
-def test_searches_are_the_same_on_every_executor(executor, variant):
+def assert_same_search(variant, **how):
     distance = random_symmetric(np.random.default_rng(1), 30)
     chosen = {"episodes": 1000, "span": 2.0, "restarts": 6, "iterations": 2000, "variant": variant}
     serial = search_clusterings(distance, rng=np.random.default_rng(2), **chosen)
-    for how in ({"executor": executor}, {"n_jobs": 2}):
-        found = search_clusterings(distance, rng=np.random.default_rng(2), **how, **chosen)
-        assert found.labels.tobytes() == serial.labels.tobytes()
-        assert found.traces.tobytes() == serial.traces.tobytes()
-        assert found.cost == serial.cost
+    found = search_clusterings(distance, rng=np.random.default_rng(2), **how, **chosen)
+    assert found.labels.tobytes() == serial.labels.tobytes()
+    assert found.traces.tobytes() == serial.traces.tobytes()
+    assert found.cost == serial.cost
+
+
+@on(EXECUTORS)
+@pytest.mark.parametrize("variant", ["default", "paper"])
+def test_searches_are_the_same_on_every_executor(executor, variant):
+    assert_same_search(variant, executor=executor)
+
+
+@pytest.mark.parametrize("variant", ["default", "paper"])
+def test_searches_are_the_same_on_threads_of_this_machine(variant):
+    assert_same_search(variant, n_jobs=2)
 
 
 @on(EXECUTORS)
