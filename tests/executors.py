@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 PATIENCE = 240.0  # seconds after which a test gives up, on a busy machine too
-PROCESSES = ["processes", "loky", "dask"]
+PROCESSES = ["processes", "dask"]
 EXECUTORS = ["threads", *PROCESSES]
 
 
@@ -50,8 +51,10 @@ def processes(kind: str) -> Any:
 @contextmanager
 def dask_cluster() -> Iterator[Executor]:
     distributed = pytest.importorskip("distributed", reason="dask is an extra")
+    dask = pytest.importorskip("dask")
     settings = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),  # 3 by default, of seconds each
         distributed.LocalCluster(n_workers=2, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -89,3 +92,32 @@ def started_here() -> set[str]:
         if parent == str(os.getpid()) and state != "Z" and "LokyProcess" in command:
             found.add(pid)
     return found
+
+
+# jobs: a worker process imports this module for them, not a whole file of tests
+
+
+def square(item: int) -> int:
+    time.sleep(0.002 * (item % 3))  # they do not finish in order
+    return item * item
+
+
+def process_of(_):
+    return os.getpid()
+
+
+def drawn(item: int) -> np.ndarray:
+    return np.random.default_rng(item).random(3)
+
+
+def deadly(folder: Path, times: int):
+    """A job whose item 5 takes the worker with it, so many times."""
+
+    def job(item):
+        note_run(folder, item)
+        time.sleep(0.05)
+        if item == 5 and items_run(folder).count(5) <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return drawn(item)
+
+    return job

@@ -6,7 +6,9 @@ import base64
 import io
 import json
 import pickle
+import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,19 @@ def model(algorithm: str, env: Any = "CartPole-v1", *, steps: int = 0, seed: int
 def saved(made: Any, folder: Path, name: str = "model.zip") -> Path:
     path = folder / name
     made.save(path)
+    return path
+
+
+@cache
+def _content(algorithm: str, env_id: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return saved(model(algorithm, env_id, steps=16), Path(folder)).read_bytes()
+
+
+def file(folder: Path, algorithm: str, env_id: str = "CartPole-v1", *, name: str = "model.zip") -> Path:
+    """The file of a model that was trained for 16 steps, once for all tests."""
+    path = folder / name
+    path.write_bytes(_content(algorithm, env_id))
     return path
 
 

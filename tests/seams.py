@@ -6,8 +6,14 @@ its plain reference, or the one test of one module, may import that module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 # --- foundations ---
 from pastmaster.figures import label as label
@@ -19,11 +25,95 @@ from pastmaster.texts import printable as printable
 # --- policies and tasks ---
 
 
-def first_run_here(outputs: Sequence[str], zeros: Mapping[str, Any], content: bytes, place: str) -> dict[str, Any]:
-    """What the process that first runs an ONNX file answers, without the process and its limits."""
-    from pastmaster.policies import onnx_trial
+def try_onnx_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX files are first run in this process, without limits: hundreds of processes would take minutes."""
+    from pastmaster.policies import onnx_run, onnx_trial
 
-    return onnx_trial.answer({"outputs": outputs, "inputs": zeros}, content)
+    def first_run(outputs: Sequence[str], zeros: Mapping[str, Any], content: bytes, place: str) -> dict[str, Any]:
+        return onnx_trial.answer({"outputs": outputs, "inputs": zeros}, content)
+
+    monkeypatch.setattr(onnx_run, "_first_run", first_run)
+
+
+def run_no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ONNX file that would be handed to onnxruntime, in this process or another, fails the test."""
+    from pastmaster.policies import onnx_policy
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the file reached onnxruntime")
+
+    monkeypatch.setattr(onnx_policy, "Session", never)
+    monkeypatch.setattr(onnx_policy, "tried_out", never)
+
+
+def allow_onnx_operator(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An operator of ONNX that is refused is allowed."""
+    from pastmaster.policies import onnx_graph
+
+    monkeypatch.setattr(onnx_graph, "OPERATORS", onnx_graph.OPERATORS | {name})
+
+
+def limit_onnx(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The first run of an ONNX file may take so long."""
+    from pastmaster.policies import onnx_run
+
+    monkeypatch.setattr(onnx_run, "LONGEST", seconds)
+
+
+@contextmanager
+def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if onnxruntime were not installed, and had not been loaded before."""
+    from pastmaster.policies.onnx_trial import limited_runtime
+
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "onnxruntime", None)
+        limited_runtime.cache_clear()
+        yield
+    limited_runtime.cache_clear()
+
+
+def task_digest(task: Any) -> str:
+    """By what a repository knows a task."""
+    from pastmaster.repository.records import task_row
+
+    digest: str = task_row(task)[0]["digest"]
+    return digest
+
+
+# --- saved chunks ---
+
+COMPUTING = {
+    "cross values": [("pastmaster.values.cross", "solve"), ("pastmaster.values.cross", "_Cross.values")],
+    "searches": [("pastmaster.clustering.restarts", "Search.restart")],
+    "trials": [("pastmaster.reuse.new_task", "run_trial")],
+}
+"""The functions that compute what a chunk keeps."""
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """What is computed from now on fails the test: all must be read from saved chunks."""
+
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("this had been computed")
+
+    for module, path in COMPUTING[what]:
+        *classes, name = path.split(".")
+        holder: Any = importlib.import_module(module)
+        for inner in classes:
+            holder = getattr(holder, inner)
+        monkeypatch.setattr(holder, name, forbidden)
+
+
+def doubt_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No policy that ``cross_values`` finds is certified."""
+    cross = importlib.import_module("pastmaster.values.cross")
+    solve = cross.solve
+    monkeypatch.setattr(cross, "solve", lambda task: replace(solve(task), converged=False))
+
+
+def chunk_format() -> Any:
+    """How a chunk is written and read: ``packed`` and ``unpacked``, and the sum in it, ``_sum``."""
+    return importlib.import_module("pastmaster.parallel.saved")
 
 
 # --- tables and clusters ---

@@ -37,7 +37,7 @@ def test_every_step_is_gymnasiums_from_the_same_state(variant):
     step, params = jax.jit(ours.step), Params()._replace(**variant)
     rng = np.random.default_rng(0)
     seen = 0
-    for seed in range(5):
+    for seed in range(3):
         observation, _ = theirs.reset(seed=seed)
         over = False
         while not over:
@@ -51,7 +51,7 @@ def test_every_step_is_gymnasiums_from_the_same_state(variant):
             edge = min(abs(abs(observation[0]) - 2.4), abs(abs(observation[2]) - 0.20943951))
             assert bool(got[3]) == terminated or edge < 1e-6
             over, seen = terminated or truncated, seen + 1
-    assert seen > 500
+    assert seen > 300
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -63,9 +63,9 @@ def test_episodes_from_the_same_starts_earn_what_gymnasiums_do(variant):
         networks(6),
     )
     seen = []
-    ours = episode_returns(task, policies, [EpisodeRange(j, 0, 8) for j in range(6)], seed=11)
+    ours = episode_returns(task, policies, [EpisodeRange(j, 0, 4) for j in range(6)], seed=11)
     for policy in policies:
-        for k in range(8):
+        for k in range(4):
             single = task()
             start, _ = single.reset(seed=int(np.random.default_rng([11, k]).integers(2**31)))
             theirs.reset(seed=0)

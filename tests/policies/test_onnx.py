@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 import warnings
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import seams
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from onnx_models import counter, dense, flat_model, mlp, model, node, tensor, value, written
 
@@ -25,10 +25,18 @@ from pastmaster import (
 )
 from pastmaster.errors import MissingPackageError
 from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
-from pastmaster.policies import FunctionPolicy, OnnxPolicy, as_policy, onnx_trial
+from pastmaster.policies import FunctionPolicy, OnnxPolicy, as_policy
 from pastmaster.testing import check_policy
 
 pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Files are tried out here: what the process with limits refuses is tested in ``test_onnx_files``."""
+    seams.try_onnx_here(monkeypatch)
+
+
 BOX = Box(-1, 1, (4,))
 CART = (Box(-np.inf, np.inf, (4,)), Discrete(2))
 IMAGE = Box(0, 255, (6, 5, 3), np.uint8)
@@ -513,13 +521,6 @@ def test_a_policy_that_does_not_fit_another_task_is_refused(tmp_path):
 
 def test_without_onnxruntime_the_error_says_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, mlp())
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    onnx_trial.limited_runtime.cache_clear()
-    try:
-        with pytest.raises(
-            MissingPackageError, match=r"load_onnx: policy.onnx needs onnxruntime: pip install onnx onnxruntime"
-        ):
-            load_onnx(path, CART)
-    finally:
-        monkeypatch.undo()
-        onnx_trial.limited_runtime.cache_clear()
+    wanted = r"load_onnx: policy.onnx needs onnxruntime: pip install onnx onnxruntime"
+    with seams.without_onnxruntime(monkeypatch), pytest.raises(MissingPackageError, match=wanted):
+        load_onnx(path, CART)

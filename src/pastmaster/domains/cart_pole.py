@@ -25,7 +25,9 @@ from pastmaster.tasks import GymTask, JaxEnv
 from pastmaster.tasks.jax_dynamics import jax_of
 
 GAMMA = 0.99
-GRAVITY, LENGTH, FORCE = (1.6, 25.0), (0.05, 2.0), (5.0, 10.0)  # the family's ranges
+GRAVITY = (1.6, 25.0)  # the family's ranges
+LENGTH = (0.05, 2.0)
+FORCE = (5.0, 10.0)
 START = 0.05  # a start is uniform within this of 0, in all four coordinates
 
 
@@ -43,7 +45,8 @@ def family(n_tasks: int, *, rng: Rng = None, gamma: float = GAMMA, horizon: int 
     'cart-pole, gravity 9.22, length 0.135, force 5.14'
     """
     caller = "cart_pole.family"
-    n_tasks, rng = whole(caller, "n_tasks", n_tasks, at_least=1), checked_rng(caller, rng)
+    n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1)
+    rng = checked_rng(caller, rng)
     low, high = np.log([GRAVITY, LENGTH, FORCE]).T
     drawn = np.exp(low + (high - low) * rng.random((n_tasks, 3)))
     drawn[:, 2] *= rng.choice([-1, 1], n_tasks)
@@ -97,7 +100,11 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
     state: Any  # [4, lanes] once reset
 
     def __init__(
-        self, num_envs: int = 1, max_episode_steps: int = STEPS, render_mode: str | None = None, **parameters: float
+        self,
+        num_envs: int = 1,
+        max_episode_steps: int = STEPS,
+        render_mode: str | None = None,
+        **parameters: float,
     ) -> None:
         super().__init__(num_envs, max_episode_steps, render_mode)
         _set_parameters(self, parameters)
@@ -109,7 +116,8 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
         """Begin an episode in every lane."""
         if seed is not None or not self._generators:
             self._generators = [seeding.np_random(each)[0] for each in self._seed_of_each_lane(seed)]
-        self.state, self.steps = np.empty((4, self.num_envs)), np.zeros(self.num_envs, np.int32)
+        self.state = np.empty((4, self.num_envs))
+        self.steps = np.zeros(self.num_envs, np.int32)
         self._begin(np.arange(self.num_envs))
         self.prev_done = np.zeros(self.num_envs, np.bool_)
         return self.state.T.astype(np.float32), {}
@@ -117,7 +125,8 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
     def step(self, action: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """One step in every lane; a lane whose episode was over begins another instead, as Gymnasium has it."""
         _, x_speed, angle, angle_speed = self.state
-        cosine, sine = np.cos(angle), np.sin(angle)
+        cosine = np.cos(angle)
+        sine = np.sin(angle)
         push = np.where(np.equal(action, 1), self.force_mag, -self.force_mag)
         push = (push + self.polemass_length * np.square(angle_speed) * sine) / self.total_mass
         inertia = self.length * (4.0 / 3.0 - self.masspole * np.square(cosine) / self.total_mass)
@@ -129,7 +138,8 @@ class CartPoleVectorEnv(cartpole.CartPoleVectorEnv):
         if self.prev_done.any():
             self._begin(np.flatnonzero(self.prev_done))
             reward[self.prev_done] = 0.0
-        x, angle = np.abs(self.state[0]), np.abs(self.state[2])
+        x = np.abs(self.state[0])
+        angle = np.abs(self.state[2])
         terminated = (x > self.x_threshold) | (angle > self.theta_threshold_radians)
         truncated = self.steps >= self.max_episode_steps
         self.prev_done = terminated | truncated

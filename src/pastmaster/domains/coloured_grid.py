@@ -29,7 +29,12 @@ LARGEST_SIZE = 3000  # of a grid whose task fits into memory
 
 @called_as("coloured_grid.family")
 def family(
-    weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
+    weights: npt.ArrayLike,
+    size: int = 10,
+    seed: int = 0,
+    *,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
 ) -> list[TabularMDP]:
     """One task for each row of ``weights`` [N, 2], all on the same grid; the settings are those of ``task``.
 
@@ -66,7 +71,12 @@ def new_tasks(n_tasks: int, *, rng: Rng = None, **settings: Any) -> list[Tabular
 
 @called_as("coloured_grid.task")
 def task(
-    weights: npt.ArrayLike, size: int = 10, seed: int = 0, *, gamma: float = 0.9, horizon: int | None = 200
+    weights: npt.ArrayLike,
+    size: int = 10,
+    seed: int = 0,
+    *,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
 ) -> TabularMDP:
     """One task of the domain.
 
@@ -90,15 +100,26 @@ def task(
             f"coloured_grid.task: weights is {shown(given.tolist())}, must be two numbers in [0, 1]"
         )
     pair = given.astype(np.float64)
-    paid, next_state = np.pad(pair[colours(size, seed)], 1), moved(size, size)
+    paid = np.pad(pair[colours(size, seed)], 1)
+    next_state = moved(size, size)
     around = paid[1:-1, 1:-1] + paid[:-2, 1:-1] + paid[2:, 1:-1] + paid[1:-1, :-2] + paid[1:-1, 2:]
     reward = around.ravel()[next_state]
     goal = size * size - 1
     terminated = next_state == goal
-    next_state[goal], reward[goal], terminated[goal] = goal, 0.0, True
+    next_state[goal] = goal
+    reward[goal] = 0.0
+    terminated[goal] = True
     name = f"coloured grid, weights {pair[0]:.3f} {pair[1]:.3f}"
     params = {"weights": pair.tolist(), "size": size, "seed": seed}
-    return TabularMDP(next_state, reward, gamma=gamma, terminated=terminated, horizon=horizon, name=name, params=params)
+    return TabularMDP(
+        next_state,
+        reward,
+        gamma=gamma,
+        terminated=terminated,
+        horizon=horizon,
+        name=name,
+        params=params,
+    )
 
 
 @called_as("coloured_grid.colours")
@@ -113,7 +134,10 @@ class ColouredGridEnv(TabularEnv):
     """``gymnasium.make("pastmaster/ColouredGrid-v0", weights=(0.2, 0.9))``: one task of the family."""
 
     def __init__(
-        self, weights: tuple[float, float] = (0.5, 0.5), render_mode: str | None = None, **settings: Any
+        self,
+        weights: tuple[float, float] = (0.5, 0.5),
+        render_mode: str | None = None,
+        **settings: Any,
     ) -> None:
         mdp = task(weights, **settings)
         super().__init__(mdp, render_mode, ColouredGridPicture(mdp))
@@ -123,7 +147,8 @@ class ColouredGridPicture:
     """The two colours, orange and violet, the paler the lower their weight; the corner that ends it is green."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.paint, self.weights = colours(mdp.params["size"], mdp.params["seed"]), np.array(mdp.params["weights"])
+        self.paint = colours(mdp.params["size"], mdp.params["seed"])
+        self.weights = np.array(mdp.params["weights"])
 
     def ansi(self, state: int) -> str:
         cells = np.array(["o", "+"])[self.paint]

@@ -73,7 +73,12 @@ class CartPole:
         inertia = params.length * (4.0 / 3.0 - params.masspole * cosine**2 / mass)
         turn = (params.gravity * sine - cosine * push) / inertia
         shift = push - lever * turn * cosine / mass
-        after = State(x + TAU * x_speed, x_speed + TAU * shift, angle + TAU * angle_speed, angle_speed + TAU * turn)
+        after = State(
+            x + TAU * x_speed,
+            x_speed + TAU * shift,
+            angle + TAU * angle_speed,
+            angle_speed + TAU * turn,
+        )
         over = (jnp.abs(after.x) > FARTHEST) | (jnp.abs(after.angle) > STEEPEST)
         return jnp.stack(after), after, jnp.float32(1.0), over, {}
 

@@ -33,7 +33,10 @@ N_CELLS = SIZE * SIZE
 START = 24 * SIZE + 24
 SURVEIL = 4
 LEAVES = ((-2, -2), (-2, 2), (2, -2), (2, 2))
-CAPTURE, STAND_IN, ESCAPE, STEP = 200.0, 190.0, -10.0, -1.0
+CAPTURE = 200.0
+STAND_IN = 190.0
+ESCAPE = -10.0
+STEP = -1.0
 MOVED = np.column_stack([moved(SIZE, SIZE), np.arange(N_CELLS)])  # the cell each action leads to; surveil stays
 
 
@@ -62,9 +65,13 @@ def stand_ins(location: int, complex: bool = False) -> list[int]:
 
 @called_as("surveillance.task")
 def task(
-    sequence: Sequence[int], complex: bool = False, *,
-    gamma: float = 0.9, horizon: int | None = 200, escape_ends: bool = True,
-) -> TabularMDP:  # fmt: skip
+    sequence: Sequence[int],
+    complex: bool = False,
+    *,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
+    escape_ends: bool = True,
+) -> TabularMDP:
     """One task of the domain.
 
     Parameters
@@ -101,13 +108,26 @@ def task(
     params = {"sequence": list(sequence), "complex": complex, "escape_ends": escape_ends}
     name = ("complex surveillance " if complex else "surveillance ") + "-".join(map(str, sequence))
     return TabularMDP(
-        next_state, reward, gamma=gamma, terminated=terminated, start=START, horizon=horizon, name=name, params=params
+        next_state,
+        reward,
+        gamma=gamma,
+        terminated=terminated,
+        start=START,
+        horizon=horizon,
+        name=name,
+        params=params,
     )
 
 
 @called_as("surveillance.family")
 def family(
-    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
+    n_tasks: int,
+    n_targets: int,
+    *,
+    n_sequences: int,
+    rng: Rng = None,
+    complex: bool = False,
+    **settings: Any,
 ) -> list[TabularMDP]:
     """``n_tasks`` different tasks in natural clusters, which ``group_sequences`` tells.
 
@@ -133,7 +153,13 @@ def family(
 
 @called_as("surveillance.stream")
 def stream(
-    n_tasks: int, n_targets: int, *, n_sequences: int, rng: Rng = None, complex: bool = False, **settings: Any
+    n_tasks: int,
+    n_targets: int,
+    *,
+    n_sequences: int,
+    rng: Rng = None,
+    complex: bool = False,
+    **settings: Any,
 ) -> list[TabularMDP]:
     """Tasks as of ``family``, in random order: a longer stream of the same generator begins with a shorter one."""
     caller = "surveillance.stream"
@@ -156,14 +182,19 @@ def new_tasks(tasks: Iterable[TabularMDP], n_tasks: int, *, rng: Rng = None) -> 
     """
     caller = "surveillance.new_tasks"
     old = listed(tasks, f"{caller}: tasks")
-    known, settings = np.unique(group_sequences(old), axis=0), old[0].params
+    known = np.unique(group_sequences(old), axis=0)
+    settings = old[0].params
     complex = settings["complex"]
     most = len(known) * groups(complex).shape[1] ** known.shape[1]
     n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1, at_most=most)
     found = _members(known, checked_rng(caller, rng).permutation(most), complex)
     met = {tuple(one.params["sequence"]) for one in old}
     found.sort(key=lambda sequence: tuple(sequence) in met)
-    capped = {"gamma": old[0].gamma, "horizon": old[0].horizon, "escape_ends": settings["escape_ends"]}
+    capped = {
+        "gamma": old[0].gamma,
+        "horizon": old[0].horizon,
+        "escape_ends": settings["escape_ends"],
+    }
     return [task(sequence, complex, **capped) for sequence in found[:n_tasks]]
 
 
@@ -179,7 +210,13 @@ def group_sequences(tasks: Iterable[TabularMDP]) -> npt.NDArray[np.int64]:
 
 
 def _drawn(
-    caller: str, n_tasks: int, n_targets: int, rng: np.random.Generator, n_sequences: int, complex: bool, fewest: int
+    caller: str,
+    n_tasks: int,
+    n_targets: int,
+    rng: np.random.Generator,
+    n_sequences: int,
+    complex: bool,
+    fewest: int,
 ) -> tuple[npt.NDArray[np.int64], int]:
     """Different sequences of different groups [n_sequences, n_targets], and how many tasks they have."""
     n_targets = whole(caller, "n_targets", n_targets, at_least=1, at_most=4)
@@ -192,7 +229,8 @@ def _drawn(
 
 def _members(chosen: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], complex: bool) -> list[list[int]]:
     """The v-locations of the tasks with these numbers among all that the chosen group sequences have."""
-    members, n_targets = groups(complex), chosen.shape[1]
+    members = groups(complex)
+    n_targets = chosen.shape[1]
     of_sequence, within = np.divmod(numbers, members.shape[1] ** n_targets)
     picks = np.stack(np.unravel_index(within, (members.shape[1],) * n_targets), axis=1)
     found: list[list[int]] = members[chosen[of_sequence], picks].tolist()
@@ -215,7 +253,11 @@ class SurveillanceEnv(TabularEnv):
     """``gymnasium.make("pastmaster/Surveillance-v0", sequence=(5, 40))``: one task of the domain."""
 
     def __init__(
-        self, sequence: Sequence[int] = (0,), complex: bool = False, render_mode: str | None = None, **settings: Any
+        self,
+        sequence: Sequence[int] = (0,),
+        complex: bool = False,
+        render_mode: str | None = None,
+        **settings: Any,
     ) -> None:
         mdp = task(sequence, complex, **settings)
         super().__init__(mdp, render_mode, SurveillancePicture(mdp))
@@ -225,7 +267,8 @@ class SurveillancePicture:
     """The grid: v-locations blue, the next target red, what stands in for it orange, later targets violet."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.sequence, self.complex = mdp.params["sequence"], mdp.params["complex"]
+        self.sequence = mdp.params["sequence"]
+        self.complex = mdp.params["complex"]
 
     def ansi(self, state: int) -> str:
         progress, cell = divmod(state, N_CELLS)
@@ -247,7 +290,8 @@ class SurveillancePicture:
 
     def _special(self, progress: int) -> dict[str, tuple[npt.NDArray[np.int64], tuple[int, int, int]]]:
         """The mark, cells and colour of what this task makes of some v-locations."""
-        cells, target = locations(self.complex), self.sequence[progress]
+        cells = locations(self.complex)
+        target = self.sequence[progress]
         return {
             "+": (cells[self.sequence[progress + 1 :]], (150, 90, 190)),
             "x": (cells[stand_ins(target, self.complex)], (240, 160, 60)),

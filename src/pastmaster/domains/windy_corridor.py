@@ -53,16 +53,23 @@ def new_tasks(n_tasks: int, *, rng: Rng = None, **settings: Any) -> list[Tabular
     [8, 6, 5]
     """
     caller = "windy_corridor.new_tasks"
-    n_tasks, rng = whole(caller, "n_tasks", n_tasks, at_least=1), checked_rng(caller, rng)
-    goals, winds = rng.integers(N_CORRIDORS, size=n_tasks), rng.uniform(0.0, WINDS[-1], n_tasks)
+    n_tasks = whole(caller, "n_tasks", n_tasks, at_least=1)
+    rng = checked_rng(caller, rng)
+    goals = rng.integers(N_CORRIDORS, size=n_tasks)
+    winds = rng.uniform(0.0, WINDS[-1], n_tasks)
     return [task(goal, wind, **settings) for goal, wind in zip(goals, winds, strict=True)]
 
 
 @called_as("windy_corridor.task")
 def task(
-    goal: int, wind: float, *,
-    corridor: int = 3, gamma: float = 0.9, horizon: int | None = 200, terminating: bool = False,
-) -> TabularMDP:  # fmt: skip
+    goal: int,
+    wind: float,
+    *,
+    corridor: int = 3,
+    gamma: float = 0.9,
+    horizon: int | None = 200,
+    terminating: bool = False,
+) -> TabularMDP:
     """One task of the domain.
 
     Parameters
@@ -91,7 +98,8 @@ def task(
     next_state = np.stack([ahead, np.repeat(ahead[:, [NORTH]], 4, axis=1)], axis=2)
     windy = np.isin(np.arange(n_states) % n_columns, WINDY_COLUMNS)
     gust = np.where(windy, wind, 0.0)[:, None].repeat(4, axis=1)
-    reward, terminated = np.zeros((n_states, 4, 2)), np.zeros((n_states, 4, 2), np.bool_)
+    reward = np.zeros((n_states, 4, 2))
+    terminated = np.zeros((n_states, 4, 2), np.bool_)
     next_state[goal_state] = goal_state
     if terminating:
         terminated = next_state == goal_state
@@ -100,15 +108,22 @@ def task(
     else:
         reward[goal_state] = 1.0
     return TabularMDP(
-        next_state, reward, probability=np.stack([1 - gust, gust], axis=2), terminated=terminated, gamma=gamma,
-        start=START_ROW * n_columns, horizon=horizon, name=f"windy corridor, goal {goal}, wind {wind:g}",
+        next_state,
+        reward,
+        probability=np.stack([1 - gust, gust], axis=2),
+        terminated=terminated,
+        gamma=gamma,
+        start=START_ROW * n_columns,
+        horizon=horizon,
+        name=f"windy corridor, goal {goal}, wind {wind:g}",
         params={"goal": goal, "wind": wind, "corridor": corridor, "terminating": terminating},
-    )  # fmt: skip
+    )
 
 
 def _moved(n_columns: int) -> npt.NDArray[np.int64]:
     """The state each move leads to without wind, [S, 4]."""
-    ahead, states = moved(N_CORRIDORS, n_columns), np.arange(N_CORRIDORS * n_columns)
+    ahead = moved(N_CORRIDORS, n_columns)
+    states = np.arange(N_CORRIDORS * n_columns)
     walled = states % n_columns >= FIRST_CORRIDOR_COLUMN
     ahead[walled, NORTH] = ahead[walled, SOUTH] = states[walled]
     return ahead
@@ -127,7 +142,8 @@ class WindyCorridorPicture:
 
     def __init__(self, mdp: TabularMDP) -> None:
         self.n_columns = mdp.n_states // N_CORRIDORS
-        self.goal, self.wind = mdp.params["goal"], mdp.params["wind"]
+        self.goal = mdp.params["goal"]
+        self.wind = mdp.params["wind"]
 
     def ansi(self, state: int) -> str:
         cells = np.array([[".", "^", "^", *"-" * (self.n_columns - 3)]] * N_CORRIDORS)

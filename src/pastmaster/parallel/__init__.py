@@ -58,7 +58,8 @@ class Team:
 
     def close(self, futures: Iterable[Future[Any]] = ()) -> None:
         """End the workers that were started here, and what is under way or waits."""
-        workers, self.workers = self.workers, None
+        workers = self.workers
+        self.workers = None
         if workers is not None:
             workers.close(list(futures))
 
@@ -142,7 +143,12 @@ class _Chunks:
     """The chunks of one ``run``, and the results of those that are finished, by number."""
 
     def __init__(
-        self, items: Sequence[Any], save: Saved[Any, Any] | None, progress: bool, label: str, caller: str
+        self,
+        items: Sequence[Any],
+        save: Saved[Any, Any] | None,
+        progress: bool,
+        label: str,
+        caller: str,
     ) -> None:
         self.chunks = _chunks(items)
         self.save = save

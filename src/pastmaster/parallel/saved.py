@@ -42,14 +42,9 @@ def saving_folder(caller: str, save: str | os.PathLike[str]) -> Path:
     folder = file_path(caller, "save", save, "the path of a folder")
     place = f"{caller}: save is {shown(str(save))}"
     try:
-        if not (leads_nowhere := folder.is_symlink() and not folder.exists()):
-            folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInputError(f"{place}, must be a folder ({error.strerror})") from None
-    except (TypeError, ValueError) as error:  # a character that no path has
-        raise InvalidInputError(f"{place}, must be the path of a folder ({error})") from None
-    if leads_nowhere:
-        raise InvalidInputError(f"{place}, a link that leads nowhere, must be a folder")
     if not os.access(folder, os.R_OK | os.X_OK):
         raise InvalidInputError(f"{place}, must be a folder that can be read (Permission denied)")
     return folder
@@ -97,9 +92,8 @@ class Saved(Generic[Item, Result]):
         if arrays is None:
             return
         path = self._path(chunk)
-        content = packed(arrays, path.name)
         try:
-            write_whole(path, content)
+            write_whole(path, packed(arrays, path.name))
         except InvalidInputError as error:
             raise self._unwritable(str(error)) from None
 
@@ -186,7 +180,12 @@ def _feed(total: Any, part: Any) -> None:
             _feed(total, inner)
     elif isinstance(part, np.random.Generator):
         seed: Any = part.bit_generator.seed_seq
-        spawning = (str(seed.entropy), list(seed.spawn_key), seed.n_children_spawned, seed.pool_size)
+        spawning = (
+            str(seed.entropy),
+            list(seed.spawn_key),
+            seed.n_children_spawned,
+            seed.pool_size,
+        )
         _feed(total, ["generator", json.dumps(rng_to_dict(part)), *spawning])
     elif isinstance(part, np.ndarray) and not part.dtype.hasobject:
         total.update(f"array {part.dtype.str} {part.shape};".encode())

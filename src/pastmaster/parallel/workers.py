@@ -142,9 +142,6 @@ class Processes(Workers):
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
     """Ctrl-C is for the driver: processes and threads that are started within do not hear it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -165,8 +162,7 @@ def _begin(function: bytes, driver: int) -> None:
             time.sleep(0.5)
         os._exit(1)
 
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _work_here(items: bytes) -> bytes:

@@ -26,7 +26,8 @@ def elu(x: Array) -> Array:
 
 def selu(x: Array) -> Array:
     """elu with the two constants of self-normalising networks."""
-    scale, alpha = np.float32(1.0507009873554805), np.float32(1.0507009873554805 * 1.6732632423543772)
+    scale = np.float32(1.0507009873554805)
+    alpha = np.float32(1.0507009873554805 * 1.6732632423543772)
     return np.where(x > 0, scale * x, alpha * np.expm1(np.minimum(x, np.float32(0))))
 
 
@@ -67,13 +68,20 @@ def identity(x: Array) -> Array:
     return x
 
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": np.tanh, "relu": relu, "leaky_relu": leaky_relu, "elu": elu, "selu": selu, "sigmoid": sigmoid,
-    "silu": silu, "gelu": gelu, "softplus": softplus, "mish": mish, "identity": identity,
-}  # fmt: skip
+_KINDS: dict[str, tuple[str, Callable[[Array], Array]]] = {
+    "Tanh": ("tanh", np.tanh),
+    "ReLU": ("relu", relu),
+    "LeakyReLU": ("leaky_relu", leaky_relu),
+    "ELU": ("elu", elu),
+    "SELU": ("selu", selu),
+    "Sigmoid": ("sigmoid", sigmoid),
+    "SiLU": ("silu", silu),
+    "GELU": ("gelu", gelu),
+    "Softplus": ("softplus", softplus),
+    "Mish": ("mish", mish),
+    "Identity": ("identity", identity),
+}
 
-OF_TORCH = {
-    "Tanh": "tanh", "ReLU": "relu", "LeakyReLU": "leaky_relu", "ELU": "elu", "SELU": "selu", "Sigmoid": "sigmoid",
-    "SiLU": "silu", "GELU": "gelu", "Softplus": "softplus", "Mish": "mish", "Identity": "identity",
-}  # fmt: skip
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = dict(_KINDS.values())
+OF_TORCH = {kind: name for kind, (name, _) in _KINDS.items()}
 """The classes of torch.nn that these are."""

@@ -17,7 +17,13 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import is_random, is_recurrent
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.onnx_policy import OnnxPolicy
-from pastmaster.policies.policy import FunctionPolicy, Policy, TablePolicy, checked_policy, is_policy
+from pastmaster.policies.policy import (
+    FunctionPolicy,
+    Policy,
+    TablePolicy,
+    checked_policy,
+    is_policy,
+)
 from pastmaster.policies.sb3_live import is_model, live_policy
 from pastmaster.policies.torch_module import is_module
 from pastmaster.tables import shown
@@ -106,11 +112,14 @@ def check_fits(policy: Any, observations: gym.Space[Any], actions: gym.Space[Any
     if not isinstance(policy, NetworkPolicy):
         return
     shape = policy.stack.shape
-    n_inputs, outputs = shape.sizes[0], shape.sizes[-1]
+    n_inputs = shape.sizes[0]
+    outputs = shape.sizes[-1]
     if shape.one_hot:
-        takes, fits = f"one of {n_inputs} states", discrete_size(observations) == n_inputs
+        takes = f"one of {n_inputs} states"
+        fits = discrete_size(observations) == n_inputs
     else:
-        takes, fits = f"{n_inputs} numbers", observations.shape is None or math.prod(observations.shape) == n_inputs
+        takes = f"{n_inputs} numbers"
+        fits = observations.shape is None or math.prod(observations.shape) == n_inputs
     if shape.head == "argmax":
         gives = f"one of {outputs} actions"
         fits = fits and isinstance(actions, gym.spaces.Discrete) and actions.n == outputs
@@ -137,8 +146,4 @@ def as_table(policy: Any, n_states: int, n_actions: int, place: str) -> Array:
         raise InvalidInputError(f"{place} is {shown(made)}, which is recurrent, must act by the state alone")
     if is_random(made):
         raise InvalidInputError(f"{place} is {shown(made)}, which draws at random, must be its probabilities [S, A]")
-    try:
-        actions = made.act(np.arange(n_states))
-    except Exception as error:  # of whatever kind: it is the policy's
-        raise InvalidInputError(f"{place} raised {shown(error)}, must give an action in each state") from error
-    return checked_policy(actions, n_states, n_actions, place)
+    return checked_policy(made.act(np.arange(n_states)), n_states, n_actions, place)

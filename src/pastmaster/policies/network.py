@@ -18,7 +18,7 @@ from pastmaster.policies.head import checked_head, limit_from_plain, plain_limit
 from pastmaster.policies.normalisation import checked_normalisation, constants, plain_normalisation
 from pastmaster.policies.parameter_tree import layers_of
 from pastmaster.policies.stack import NetworkStack, Shape
-from pastmaster.policies.torch_module import TorchPolicy, agrees, copied, live_module, stack_of
+from pastmaster.policies.torch_module import TorchPolicy, copied, live_module, stack_of
 from pastmaster.tables import shown
 
 KEYS = ("sizes", "activation", "head", "start", "nvec", "low", "high", "one_hot", "normalise")
@@ -122,15 +122,16 @@ class NetworkPolicy:
     @property
     def settings(self) -> dict[str, Any]:
         """All else, as plain JSON values; a limit that is infinite is None."""
-        shape, limits = self.stack.shape, self.stack.limits
+        shape = self.stack.shape
+        limits = self.stack.limits
         low, high = (None, None) if limits is None else (plain_limit(limit[0, 0]) for limit in limits)
         return {
             "sizes": list(shape.sizes),
-            "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
             "head": shape.head,
             "start": shape.start,
             "nvec": list(shape.nvec),
             "low": low,
+            "activation": shape.activation if isinstance(shape.activation, str) else list(shape.activation),
             "high": high,
             "one_hot": shape.one_hot,
             "normalise": plain_normalisation(self.normalise),
@@ -141,7 +142,7 @@ class NetworkPolicy:
         """The policy of a module of PyTorch: as data where it is a plain stack, otherwise live.
 
         A plain stack is ``Linear`` layers and activations with torch's default constants in ``Sequential``, nested or
-        not. Its weights are copied and compared with the module. Other modules are copied whole; a live policy acts
+        not. Its weights are copied. Other modules are copied whole; a live policy acts
         everywhere, but cannot be stored: ``torch.onnx.export`` and ``load_onnx`` make one that can.
 
         Parameters
@@ -166,13 +167,10 @@ class NetworkPolicy:
         known_options(caller, settings, SETTINGS)
         own = copied(module, caller)
         stack = stack_of(own)
-        if stack is not None:
-            with called_as(caller):
-                policy = cls(stack[0], activation=stack[1], **settings)
-            plain = cls(stack[0], activation=stack[1])
-            if agrees(own, plain.outputs, len(stack[0][0][0][0])):
-                return policy
-        return live_module(own, caller, **settings)
+        if stack is None:
+            return live_module(own, caller, **settings)
+        with called_as(caller):
+            return cls(stack[0], activation=stack[1], **settings)
 
     @classmethod
     def from_params(cls, tree: Any, *, layers: Sequence[str] | None = None, **settings: Any) -> NetworkPolicy:

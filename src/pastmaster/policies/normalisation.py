@@ -73,7 +73,11 @@ def given_normalisation(normalise: Any, size: int, caller: str, *, trust: bool =
         return None
     if isinstance(normalise, str | os.PathLike):
         path = Path(normalise)
-        checked_file(f"{caller}: normalise", path, "an .npz file of mean and var, or a saved VecNormalize (.pkl)")
+        checked_file(
+            f"{caller}: normalise",
+            path,
+            "an .npz file of mean and var, or a saved VecNormalize (.pkl)",
+        )
         if path.suffix == ".pkl" and not trust:
             raise InvalidInputError(
                 f"{caller}: normalise is {path.name!r}, a pickle, which may run code, must be an .npz: "

@@ -35,7 +35,14 @@ DTYPES = {
 EXTERNAL = 1  # a tensor's data_location
 STANDARD = ("", "ai.onnx")
 RANDOM = frozenset(
-    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+    [
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    ]
 )
 ENDLESS = frozenset({"Loop", "Scan", "SequenceMap"})
 _OPERATORS = """

@@ -11,7 +11,13 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
 from pastmaster.policies.normalisation import Normalise, given_normalisation
 from pastmaster.policies.onnx_graph import Graph, read_graph
-from pastmaster.policies.onnx_policy import KIND, LARGEST_FILE, OnnxPolicy, listed_tensors, normalised_length
+from pastmaster.policies.onnx_policy import (
+    KIND,
+    LARGEST_FILE,
+    OnnxPolicy,
+    listed_tensors,
+    normalised_length,
+)
 from pastmaster.policies.onnx_run import try_reading
 from pastmaster.policies.onnx_spaces import LAYOUTS, WHOLE, Part, actions_of, parts_of
 from pastmaster.policies.policy import spaces_of
@@ -80,7 +86,8 @@ def load_onnx(
     observing, acting = spaces_of(task, "load_onnx: task")
     content = read_whole(found, LARGEST_FILE, place)
     try_reading(content, place)
-    graph, parts = read_graph(content, place), parts_of(observing, "load_onnx: the observation space of task")
+    graph = read_graph(content, place)
+    parts = parts_of(observing, "load_onnx: the observation space of task")
     states = {} if state is None else _names("state", state)
     given = None
     if normalise is not None and normalise is not False:

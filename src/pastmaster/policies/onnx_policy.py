@@ -14,10 +14,22 @@ from pastmaster.arrays import Array
 from pastmaster.checks import mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import by_part
-from pastmaster.policies.normalisation import checked_normalisation, normalised_batch, plain_normalisation
+from pastmaster.policies.normalisation import (
+    checked_normalisation,
+    normalised_batch,
+    plain_normalisation,
+)
 from pastmaster.policies.onnx_graph import Tensor, read_graph
 from pastmaster.policies.onnx_run import Session, tried_out
-from pastmaster.policies.onnx_spaces import WHOLE, Actions, Input, Part, actions_of, matched, parts_of
+from pastmaster.policies.onnx_spaces import (
+    WHOLE,
+    Actions,
+    Input,
+    Part,
+    actions_of,
+    matched,
+    parts_of,
+)
 from pastmaster.tables import one_line, shown
 
 LARGEST_FILE = 2**28  # bytes: a repository stores it whole
@@ -64,11 +76,14 @@ class OnnxPolicy:
         given = mapping(settings, f"{place}: settings")
         if set(given) != set(KEYS):
             raise InvalidInputError(f"{place}: settings is not a dict of {', '.join(KEYS)}, must be")
-        self.model, self.place = model, place
+        self.model = model
+        self.place = place
         self.graph = read_graph(model, place)
         self.parts = {key: Part(tuple(shape), dtype, n) for key, (shape, dtype, n) in given["observations"].items()}
         self.actions = Actions.from_settings(given["actions"])
-        self.state, self.output, self.layout = dict(given["state"]), given["output"], given["layout"]
+        self.state = dict(given["state"])
+        self.output = given["output"]
+        self.layout = given["layout"]
         self.recurrent = bool(self.state)
         self.inputs = self._matched(given["inputs"])
         self.normalise: dict[str, Any] | None = None
@@ -79,7 +94,8 @@ class OnnxPolicy:
 
     def _matched(self, names: Mapping[str, str]) -> dict[str, Input]:
         """How the parts of an observation go into the graph's inputs of these names."""
-        graph, place = self.graph, self.place
+        graph = self.graph
+        place = self.place
         if set(names) != set(self.parts):
             raise InvalidInputError(f"{place}: inputs is {shown(names)}, must have the keys {shown(list(self.parts))}")
         into = [*names.values(), *self.state]
@@ -155,24 +171,25 @@ class OnnxPolicy:
         """
         into = {given.name: Tensor(given.dtype, given.shape) for given in self.inputs.values()}
         begin = {name: Tensor(state.dtype, state.shape) for name, state in self.begin.items()}
-        action, *after = tried_out(self.model, [self.output, *self.state.values()], into | begin, self.place)
-        size = math.prod(size or 0 for size in action.tensor.shape or ())
-        self.actions.check_output(self.output, action.tensor, size, self.place)
-        if action.nan:
+        names = [self.output, *self.state.values()]
+        (action, nan), *after = tried_out(self.model, names, into | begin, self.place)
+        self.actions.check_output(self.output, action, math.prod(size or 0 for size in action.shape or ()), self.place)
+        if nan:
             raise InvalidInputError(
                 f"{self.place}: its output {shown(self.output)} is nan for an observation of zeros, must be numbers"
             )
-        for (name, out), state in zip(self.state.items(), after, strict=True):
-            if state.tensor != begin[name]:
+        for (name, out), (state, _) in zip(self.state.items(), after, strict=True):
+            if state != begin[name]:
                 raise InvalidInputError(
-                    f"{self.place}: its output {shown(out)} is {state.tensor}, must be as its input {shown(name)}, "
+                    f"{self.place}: its output {shown(out)} is {state}, must be as its input {shown(name)}, "
                     f"{begin[name]}"
                 )
 
     def misfit(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> bool:
         """Whether it takes other observations, or gives other actions, than these spaces have."""
         try:
-            parts, other = parts_of(observations, ""), actions_of(actions, "")
+            parts = parts_of(observations, "")
+            other = actions_of(actions, "")
         except InvalidInputError:
             return True
         same, mine = ({key: (part.shape, part.n) for key, part in some.items()} for some in (parts, self.parts))
@@ -222,7 +239,8 @@ class OnnxEpisode:
     random = False
 
     def __init__(self, policy: OnnxPolicy) -> None:
-        self.policy, self.state = policy, policy.begin
+        self.policy = policy
+        self.state = policy.begin
 
     def act(self, observations: Any) -> Array:
         """The action [1, ...] for the next observation [1, ...]."""

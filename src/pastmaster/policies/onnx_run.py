@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,6 @@ from pastmaster.tables import one_line
 
 LONGEST = 60.0  # seconds for the first observation, with the start of the process that it is tried in
 SURE = MOST_MEMORY // 256  # bytes of a file; an empty message takes 100 times its size once it is read
-
-
-class Tried(NamedTuple):
-    """What an output was in a first run: its type and shape, and whether nan was in it."""
-
-    tensor: Tensor
-    nan: bool
 
 
 class Session:
@@ -57,14 +50,19 @@ def try_reading(content: bytes, place: str) -> None:
         _first_run([], {}, content, place)
 
 
-def tried_out(content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tensor], place: str) -> list[Tried]:
-    """What a graph gives for zeros, run in a process of its own that is ended where it takes too much."""
+def tried_out(
+    content: bytes, outputs: Sequence[str], inputs: Mapping[str, Tensor], place: str
+) -> list[tuple[Tensor, bool]]:
+    """What a graph gives for zeros, and whether nan is in it.
+
+    It is run in a process of its own, which is ended where it takes too much.
+    """
     check_runtime(place)
     zeros = {name: [str(tensor.dtype), tensor.shape] for name, tensor in inputs.items()}
     found = _first_run(outputs, zeros, content, place)
     if "error" in found:
         raise _cannot_run(found["error"], place)
-    return [Tried(Tensor(np.dtype(dtype), tuple(shape)), nan) for dtype, shape, nan in found["outputs"]]
+    return [(Tensor(np.dtype(dtype), tuple(shape)), nan) for dtype, shape, nan in found["outputs"]]
 
 
 def _first_run(outputs: Sequence[str], zeros: Mapping[str, Any], content: bytes, place: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pastmaster.arrays import Array, as_array, sealed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.head import limit_from_plain, plain_limit
 from pastmaster.policies.onnx_graph import Tensor
+from pastmaster.policies.stack import checked_states
 from pastmaster.tables import counted, shown
 from pastmaster.tasks.spaces import described_space
 
@@ -38,21 +39,16 @@ class Part(NamedTuple):
     def checked(self, values: Any, place: str) -> Array:
         """A batch of this part, of the shape and type that goes in."""
         array = as_array(values, place, None)
-        if self.n:
-            kinds = "iu"
-        elif np.dtype(self.dtype).kind == "f":
+        kinds = "biu"
+        if np.dtype(self.dtype).kind == "f":
             kinds = "biuf"
-        else:
-            kinds = "biu"
         if self.n and array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.shape[1:] != self.shape or not array.ndim or array.dtype.kind not in kinds:
             raise InvalidInputError(
                 f"{place} have shape {array.shape} and dtype {array.dtype}, must be [n, ...] of {self}"
             )
-        if self.n and array.size and not (array.min() >= 0 and array.max() < self.n):
-            raise InvalidInputError(f"{place} reach {array.min()} .. {array.max()}, must be in 0..{self.n - 1}")
-        return array
+        return checked_states(array, self.n, place) if self.n else array
 
     def forms(self) -> list[tuple[str, Shape]]:
         """How an observation can go in, and the shape that it has then."""

@@ -1,9 +1,9 @@
 """onnxruntime as graphs are run here, and the program that reads and runs a graph first, with hard limits.
 
-A file of many empty messages takes 75 times its size once it is read. One operator can take any time, and some keep
-numbers outside of the arena that bounds memory. Neither can be stopped from inside a process. So the first reading and
-the first run are in one of their own. It is this file, run as a program: it imports nothing of ours, so that it starts
-quickly.
+A file of many empty messages takes 100 times its size once it is read. One operator can take any time, and some keep
+numbers outside of the arena that bounds memory. Neither can be stopped from inside a process. So the first reading of a
+large file and the first run are in one of their own. It is this file, run as a program: it imports nothing of ours, so
+that it starts quickly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ def limited_runtime() -> Any:
 
     memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
     limits = {
-        "max_mem": MOST_MEMORY, "arena_extend_strategy": 1, "initial_chunk_size_bytes": -1,
+        "max_mem": MOST_MEMORY,
+        "arena_extend_strategy": 1,
+        "initial_chunk_size_bytes": -1,
         "max_dead_bytes_per_chunk": -1,
-    }  # fmt: skip
+    }
     with suppress(Exception):  # the program has registered one of its own before, which is used then
         ort.create_and_register_allocator(memory, ort.OrtArenaCfg(limits))
     return ort
@@ -85,7 +87,8 @@ def answer(asked: dict[str, Any], content: bytes) -> dict[str, Any]:
 
 def main() -> None:
     """Read a line of JSON and a file, try it out, and write a line of JSON."""
-    asked, content = json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read()
+    asked = json.loads(sys.stdin.buffer.readline())
+    content = sys.stdin.buffer.read()
     limited_runtime()
     _limit(asked["seconds"], content)
     print(json.dumps(answer(asked, content)), flush=True)

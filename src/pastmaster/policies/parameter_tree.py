@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from pastmaster.checks import listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
-KERNELS, BIASES = ("kernel", "w"), ("bias", "b")  # Flax's and Haiku's names
+KERNELS = ("kernel", "w")  # Flax's and Haiku's names
+BIASES = ("bias", "b")
 DEEPEST = 20
 MOST_UNNUMBERED = 8  # layers whose order is looked for
 EXPORT = "export the policy to ONNX for load_onnx"
@@ -70,25 +72,18 @@ def _order(found: Mapping[str, Layer], caller: str) -> list[str]:
     stems = {match[1] for match in numbered if match}
     if all(numbered) and len(stems) == 1:
         return sorted(found, key=lambda name: int(re.findall(r"\d+", name)[-1]))
-    orders = list(_chains(found, [], 2)) if len(found) <= MOST_UNNUMBERED else []
+    orders: list[Any] = []
+    if len(found) <= MOST_UNNUMBERED:
+        orders = list(islice(filter(lambda order: _fits(found, order), permutations(found)), 2))
     if len(orders) != 1:
         ways = "in no order" if not orders else "in several orders"
         raise InvalidInputError(
             f"{caller}: tree has the layers {shown(sorted(found))}, whose sizes fit {ways}, must be one network: pass "
             "its part of the tree alone, or layers=[...], their names in order"
         )
-    return orders[0]
+    return list(orders[0])
 
 
-def _chains(found: Mapping[str, Layer], begun: list[str], most: int) -> Iterable[list[str]]:
-    """At most so many orders in which each layer takes what the one before it gives."""
-    if len(begun) == len(found):
-        yield begun
-        return
-    for name, (weights, _) in found.items():
-        if name not in begun and (not begun or found[begun[-1]][0].shape[0] == weights.shape[1]):
-            for chain in _chains(found, [*begun, name], most):
-                yield chain
-                most -= 1
-                if not most:
-                    return
+def _fits(found: Mapping[str, Layer], order: Sequence[str]) -> bool:
+    """Whether each layer takes what the one before it gives."""
+    return all(len(found[one][1]) == found[then][0].shape[1] for one, then in pairwise(order))

@@ -14,6 +14,7 @@ from pastmaster.arrays import Array, as_array, as_floats, reach_of, sealed
 from pastmaster.checks import flag, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.batch import actions_as_one
+from pastmaster.policies.stack import checked_states
 from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP
 from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE
@@ -102,17 +103,12 @@ class TablePolicy:
     def act(self, observations: Any, uniforms: Any = None) -> Array:
         """Actions [n] in states [n]; if random, drawn by one uniform number each."""
         states = as_array(observations, "TablePolicy.act: observations", None)
-        if states.ndim != 1 or (states.dtype.kind not in "iu" and states.size):
+        if states.ndim != 1:
             raise InvalidInputError(
                 f"TablePolicy.act: observations have shape {states.shape} and dtype {states.dtype}, "
                 "must be [n] integers"
             )
-        if states.size and not (states.min() >= 0 and states.max() < len(self.table)):
-            raise InvalidInputError(
-                f"TablePolicy.act: observations reach {states.min()} .. {states.max()}, "
-                f"must be in 0..{len(self.table) - 1}"
-            )
-        states = states.astype(np.intp, copy=False)
+        states = checked_states(states, len(self.table), "TablePolicy.act: observations")
         actions: Array
         if self.reach is None:
             actions = self.table[states].astype(np.int64)
@@ -152,12 +148,15 @@ class FunctionPolicy:
     def __init__(self, function: Callable[[Any], Any], batched: bool = False) -> None:
         if not callable(function):
             raise InvalidInputError(f"FunctionPolicy: function is {shown(function)}, must be callable")
-        self.function, self.batched = function, flag("FunctionPolicy", "batched", batched)
+        self.function = function
+        self.batched = flag("FunctionPolicy", "batched", batched)
 
     def act(self, observations: Any) -> Any:
         """The function's actions [n, ...]; a list where they are dicts or tuples of unlike parts."""
         if not self.batched:
-            return actions_as_one([self.function(observation) for observation in self._each(observations)])
+            if not isinstance(observations, list | np.ndarray):
+                observations = listed(observations, "FunctionPolicy.act: observations")
+            return actions_as_one([self.function(observation) for observation in observations])
         given = self.function(observations)
         actions = actions_as_one(given) if isinstance(given, list) else np.asarray(given)
         shape = (len(actions),) if isinstance(actions, list) else actions.shape
@@ -167,13 +166,6 @@ class FunctionPolicy:
                 f"must be [{len(observations)}, ...]"
             )
         return actions
-
-    def _each(self, observations: Any) -> Any:
-        """Observations, of which there are not endlessly many."""
-        place = "FunctionPolicy.act: observations"
-        if isinstance(observations, np.ndarray) and observations.ndim:
-            return as_array(observations, place, None)
-        return observations if isinstance(observations, list) else listed(observations, place)
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))

@@ -25,11 +25,6 @@ from pastmaster.policies.torch_module import known_activations
 TRIED = 64  # observations on which a network is compared with the model
 
 
-def missing(caller: str) -> InvalidInputError:
-    """The error where Stable-Baselines3 is not installed."""
-    return InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3")
-
-
 def is_model(thing: Any) -> bool:
     """Whether this is a live model of Stable-Baselines3, or acts like one."""
     has = all(getattr(thing, name, None) is not None for name in ("policy", "action_space"))
@@ -61,7 +56,8 @@ class PredictPolicy:
     name = ""  # what prints and pictures call it
 
     def __init__(self, model: Any, normalise: dict[str, Any] | None = None) -> None:
-        self.model, self.normalise = model, normalise
+        self.model = model
+        self.normalise = normalise
 
     def act(self, observations: Any) -> Array:
         """The model's actions."""
@@ -181,7 +177,8 @@ def _activation(model: Any, family: Family, place: str) -> str:
 
 def _acts_as(model: Any, made: NetworkPolicy) -> bool:
     """Whether a network acts as the model does on observations drawn here, but for what rounding decides."""
-    drawn, shape = _drawn(model.observation_space), made.stack.shape
+    drawn = _drawn(model.observation_space)
+    shape = made.stack.shape
     expected = model.predict(drawn, deterministic=True)[0]
     if shape.head in ("clip", "tanh"):
         return bool(np.allclose(expected, made.act(drawn), rtol=1e-4, atol=1e-4))
@@ -199,6 +196,7 @@ def _drawn(space: Any) -> Array:
     if not space.shape:
         return rng.integers(int(space.n), size=TRIED)
     near = (np.abs(space.low) < 1e3) & (np.abs(space.high) < 1e3)
-    low, high = np.where(near, space.low, -1.0), np.where(near, space.high, 1.0)
+    low = np.where(near, space.low, -1.0)
+    high = np.where(near, space.high, 1.0)
     drawn: Array = (low + (high - low) * rng.random((TRIED, *space.shape))).astype(space.dtype)
     return drawn

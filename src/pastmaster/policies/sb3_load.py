@@ -27,7 +27,7 @@ from pastmaster.files import checked_file
 from pastmaster.policies.activations import ACTIVATIONS, OF_TORCH
 from pastmaster.policies.network import NetworkPolicy
 from pastmaster.policies.normalisation import HOW_TO_GIVE, Normalise, given_normalisation
-from pastmaster.policies.sb3_live import PredictPolicy, live_policy, missing
+from pastmaster.policies.sb3_live import PredictPolicy, live_policy
 from pastmaster.policies.sb3_network import TRUST, Family, acting_layers, network
 from pastmaster.policies.sb3_zip import SAVED, Space, read_model, space_in, space_of
 
@@ -81,7 +81,7 @@ def load_sb3(
         ``normalisation_of`` gives it, or the path of an .npz file of these. With ``trust=True`` also the path of a
         saved VecNormalize (.pkl). None is enough where the file shows that nothing was normalised.
     observation_space, action_space : gymnasium.Space, optional
-        The spaces, where the file does not describe them exactly.
+        The spaces, in place of those that the file describes: it may have rounded the limits of actions.
     algorithm : str, optional
         The class that loads the file, with ``trust=True`` and where the file does not show it.
 
@@ -109,7 +109,11 @@ def load_sb3(
     found = checked_file("load_sb3: path", path, SAVED)
     policy: NetworkPolicy | PredictPolicy
     if trust:
-        given = {"activation": activation, "observation_space": observation_space, "action_space": action_space}
+        given = {
+            "activation": activation,
+            "observation_space": observation_space,
+            "action_space": action_space,
+        }
         policy = _trusted(found, algorithm, normalise, given)
     else:
         policy = _read(found, activation, normalise, observation_space, action_space)
@@ -136,7 +140,14 @@ def _read(
         _check_unnormalised(data, family, place)
     chosen_activation = _activation(kwargs, family, activation, place)
     return network(
-        family, layers, observations, actions, False, place, activation=chosen_activation, normalise=statistics
+        family,
+        layers,
+        observations,
+        actions,
+        False,
+        place,
+        activation=chosen_activation,
+        normalise=statistics,
     )
 
 
@@ -188,8 +199,8 @@ def _check_unnormalised(data: dict[str, Any], family: Family, place: str) -> Non
     if family.name != "PPO or A2C":
         why = f"files of {family.name} do not tell whether observations were normalised (VecNormalize)"
     elif data.get("_last_original_obs", "") is not None:
-        why = "trained under VecNormalize"
-    elif data.get("num_timesteps", 0) < 1:
+        why = "trained under VecNormalize (which may have normalised rewards only)"
+    elif not isinstance(data.get("num_timesteps"), int) or data["num_timesteps"] < 1:
         why = "saved before any training, so it does not tell whether observations are normalised"
     else:
         return
@@ -207,7 +218,7 @@ def _trusted(
     try:
         import stable_baselines3
     except ImportError:
-        raise missing(caller) from None
+        raise InvalidInputError(f"{caller}: this needs Stable-Baselines3: pip install stable-baselines3") from None
     name = _algorithm(path) if algorithm is None else algorithm
     kind = getattr(stable_baselines3, chosen(caller, "algorithm", name, (*ALGORITHMS, "DDPG")))
     return live_policy(kind.load(path, device="cpu"), normalise, caller, trust=True)
@@ -226,7 +237,7 @@ ALGORITHMS = {
 def _algorithm(path: Path) -> str:
     """The algorithm by which a file was saved, as its ``data`` shows."""
     place = f"load_sb3: {path.name}"
-    data = read_model(path, place).data
+    data, _ = read_model(path, place)
     name = next((name for name, key in ALGORITHMS.items() if key in data), None)
     if name is None:
         raise InvalidInputError(f"{place} does not tell its algorithm, must be given: algorithm='PPO', say")

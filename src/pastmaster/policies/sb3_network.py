@@ -34,19 +34,42 @@ class Family(NamedTuple):
 
 FAMILIES = (
     Family(
-        "PPO or A2C", "action_net.weight", "mlp_extractor.policy_net", "action_net",
-        r"log_std|value_net\..+|mlp_extractor\.value_net\..+", "tanh", "clip",
+        "PPO or A2C",
+        known_by="action_net.weight",
+        hidden="mlp_extractor.policy_net",
+        last="action_net",
+        idle=r"log_std|value_net\..+|mlp_extractor\.value_net\..+",
+        activation="tanh",
+        box_head="clip",
     ),
-    Family("DQN", "q_net.q_net.0.weight", "q_net.q_net", None, r"q_net_target\..+", "relu", ""),
     Family(
-        "SAC", "actor.mu.weight", "actor.latent_pi", "actor.mu",
-        r"(critic|critic_target)\..+|actor\.log_std\.(weight|bias)", "relu", "tanh",
+        "DQN",
+        known_by="q_net.q_net.0.weight",
+        hidden="q_net.q_net",
+        last=None,
+        idle=r"q_net_target\..+",
+        activation="relu",
+        box_head="",
     ),
     Family(
-        "TD3 or DDPG", "actor.mu.0.weight", "actor.mu", None,
-        r"(critic|critic_target|actor_target)\..+", "relu", "tanh",
+        "SAC",
+        known_by="actor.mu.weight",
+        hidden="actor.latent_pi",
+        last="actor.mu",
+        idle=r"(critic|critic_target)\..+|actor\.log_std\.(weight|bias)",
+        activation="relu",
+        box_head="tanh",
     ),
-)  # fmt: skip
+    Family(
+        "TD3 or DDPG",
+        known_by="actor.mu.0.weight",
+        hidden="actor.mu",
+        last=None,
+        idle=r"(critic|critic_target|actor_target)\..+",
+        activation="relu",
+        box_head="tanh",
+    ),
+)
 
 
 def acting_layers(state: Mapping[str, Array], place: str) -> tuple[Family, Layers]:
@@ -57,26 +80,30 @@ def acting_layers(state: Mapping[str, Array], place: str) -> tuple[Family, Layer
             f"{place}: its weights ({', '.join(sorted(state)[:3])}, ...) are not of PPO, A2C, DQN, SAC, TD3 or DDPG, "
             f"must be: {TRUST}"
         )
-    names = re.compile(re.escape(family.hidden) + r"\.(\d+)\.(?:weight|bias)")
-    indices = sorted({int(found[1]) for name in state if (found := names.fullmatch(name))})
-    layers = [f"{family.hidden}.{index}" for index in indices] + ([family.last] if family.last else [])
-    acting = {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
-    unknown = [name for name in state if name not in acting and not re.fullmatch(family.idle, name)]
-    if unknown or not acting <= set(state):
-        what = f"holds {unknown[0]}" if unknown else f"has no {min(acting - set(state))}"
+    layers: list[str] = []
+    while f"{family.hidden}.{2 * len(layers)}.weight" in state:
+        layers.append(f"{family.hidden}.{2 * len(layers)}")
+    if family.last is not None:
+        layers.append(family.last)
+    acting = {f"{layer}.{part}": ndim for layer in layers for part, ndim in (("weight", 2), ("bias", 1))}
+    odd = [name for name in state if name not in acting and not re.fullmatch(family.idle, name)]
+    odd += [name for name, ndim in acting.items() if name not in state or state[name].ndim != ndim]
+    if odd:
         raise InvalidInputError(
-            f"{place}: looks like {family.name} but {what}, must be linear layers and one activation: {TRUST}"
-        )
-    if indices != list(range(0, 2 * len(indices), 2)) or any(state[f"{layer}.weight"].ndim != 2 for layer in layers):
-        raise InvalidInputError(
-            f"{place}: {family.hidden} has weights at {indices}, must have linear layers at 0, 2, 4, ... and one "
-            f"activation between two: {TRUST}"
+            f"{place}: looks like {family.name} but for {odd[0]}, must be linear layers and one activation between "
+            f"two: {TRUST}"
         )
     return family, [(state[f"{layer}.weight"], state[f"{layer}.bias"]) for layer in layers]
 
 
 def network(
-    family: Family, layers: Layers, observations: Space, actions: Space, squashed: bool, place: str, **settings: Any
+    family: Family,
+    layers: Layers,
+    observations: Space,
+    actions: Space,
+    squashed: bool,
+    place: str,
+    **settings: Any,
 ) -> NetworkPolicy:
     """The policy of these layers between these spaces; ``settings`` are the activation and the normalisation."""
     if observations.kind not in ("Box", "Discrete") or observations.is_image:
@@ -97,9 +124,11 @@ def _head(family: Family, outputs: int, actions: Space, squashed: bool, place: s
     """The settings of a NetworkPolicy that make actions of outputs."""
     head: dict[str, Any]
     if actions.kind == "Discrete":
-        wanted, head = actions.n, {"head": "argmax"}
+        wanted = actions.n
+        head = {"head": "argmax"}
     elif actions.kind == "MultiDiscrete":
-        wanted, head = sum(actions.nvec), {"head": "argmaxes", "nvec": actions.nvec}
+        wanted = sum(actions.nvec)
+        head = {"head": "argmaxes", "nvec": actions.nvec}
     else:
         if actions.low is None or actions.high is None:
             raise InvalidInputError(
@@ -107,7 +136,11 @@ def _head(family: Family, outputs: int, actions: Space, squashed: bool, place: s
                 "pass action_space=env.action_space"
             )
         wanted = actions.low.size
-        head = {"head": "tanh" if squashed else family.box_head, "low": actions.low, "high": actions.high}
+        head = {
+            "head": "tanh" if squashed else family.box_head,
+            "low": actions.low,
+            "high": actions.high,
+        }
     if (actions.kind == "Box" and not family.box_head) or (actions.kind != "Box" and family.box_head == "tanh"):
         raise InvalidInputError(f"{place}: {family.name} has a {actions.kind} action_space, which it cannot act in")
     if outputs != wanted:

@@ -26,15 +26,8 @@ SAVED = "a .zip file that a model of Stable-Baselines3 saved"
 LIMITS = {"data": 2**26, "policy.pth": 2**30}  # bytes of the JSON and of the weights
 
 
-class SavedModel(NamedTuple):
-    """What was read: the JSON, and the policy's state by name."""
-
-    data: dict[str, Any]
-    state: dict[str, Array]
-
-
-def read_model(path: Path, place: str) -> SavedModel:
-    """The parts of a Stable-Baselines3 .zip that are data; errors begin with ``place``."""
+def read_model(path: Path, place: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The JSON of a Stable-Baselines3 .zip and its policy's state by name; errors begin with ``place``."""
     members = read_zip(path, place, LIMITS, kind=SAVED)
     for name in LIMITS:
         if name not in members:
@@ -42,7 +35,7 @@ def read_model(path: Path, place: str) -> SavedModel:
     data = from_json(members["data"], f"{place}: data")
     if not isinstance(data, dict):
         raise InvalidInputError(f"{place}: data is a {type(data).__name__}, must be a dict")
-    return SavedModel(data, _tensors(members["policy.pth"], place))
+    return data, _tensors(members["policy.pth"], place)
 
 
 def _tensors(raw: bytes, place: str) -> dict[str, Array]:
@@ -117,7 +110,10 @@ def space_in(data: dict[str, Any], key: str, place: str) -> Space:
         if kind and kind[1] == "Discrete" and int(described.get("start", 0)) == 0:
             return Space("Discrete", n=int(described["n"]))
         if kind and kind[1] == "MultiDiscrete" and not re.search("[1-9]", str(described.get("start", 0))):
-            return Space("MultiDiscrete", nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()))
+            return Space(
+                "MultiDiscrete",
+                nvec=tuple(int(n) for n in str(described["nvec"]).strip("[]").split()),
+            )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         pass
     found = f"a {kind[1]}" if kind else "not described"

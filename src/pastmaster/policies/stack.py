@@ -91,9 +91,13 @@ class NetworkStack:
 
     def _first(self, observations: Array) -> Array:
         """What the first layer gives."""
-        weights, biases = self.weights[0], self.biases[0]
+        weights = self.weights[0]
+        biases = self.biases[0]
         if self.shape.one_hot:
-            states = _states(observations, self.shape.sizes[0])
+            states = observations[:, :, 0] if observations.shape[2:] == (1,) else observations
+            if states.ndim != 2:
+                raise InvalidInputError(f"act: observations have shape {states.shape[1:]}, must be [n] integers")
+            states = checked_states(states, self.shape.sizes[0], "act: observations")
             chosen: Array = weights[np.arange(len(self))[:, None], states] + biases[:, None]
             return chosen
         x = observations.reshape(*observations.shape[:2], math.prod(observations.shape[2:]))
@@ -132,13 +136,10 @@ def _layer(x: Array, weights: Array, biases: Array) -> Array:
     return out
 
 
-def _states(observations: Array, n: int) -> Array:
-    """Discrete observations [P, n], checked."""
-    states = observations[:, :, 0] if observations.ndim == 3 and observations.shape[2] == 1 else observations
-    if states.ndim != 2 or states.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"act: observations have shape {states.shape[1:]} and dtype {states.dtype}, must be [n] integers"
-        )
+def checked_states(states: Array, n: int, place: str) -> Array:
+    """Discrete observations, of which none is outside 0 .. n - 1."""
+    if states.size and states.dtype.kind not in "iu":
+        raise InvalidInputError(f"{place} have shape {states.shape} and dtype {states.dtype}, must be [n] integers")
     if states.size and not (states.min() >= 0 and states.max() < n):
-        raise InvalidInputError(f"act: observations reach {states.min()} .. {states.max()}, must be in 0..{n - 1}")
-    return states
+        raise InvalidInputError(f"{place} reach {states.min()} .. {states.max()}, must be in 0..{n - 1}")
+    return states.astype(np.intp, copy=False)

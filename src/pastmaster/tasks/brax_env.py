@@ -56,7 +56,8 @@ class BraxEnv:
                 f"{CALLER}: env is {shown(type(env).__name__)}, a wrapper, must be the environment itself: "
                 "brax.envs.get_environment(name), or env.unwrapped"
             )
-        self.env, self.called = env, type(env).__name__
+        self.env = env
+        self.called = type(env).__name__
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(env.sys)
         self._names = [jax.tree_util.keystr(path).strip(".[]'\"") for path, _ in leaves]
         self._leaves = [leaf for _, leaf in leaves]

@@ -29,14 +29,18 @@ class Watch:
     """Times the calls of an environment called ``name``; one may take ``limit`` seconds, or any time if None."""
 
     def __init__(self, name: str, limit: float | None) -> None:
-        self.name, self.limit = name, limit
-        self.call, self.begun, self.left_behind = "", 0.0, False
+        self.name = name
+        self.limit = limit
+        self.call = ""
+        self.begun = 0.0
+        self.left_behind = False
 
     def __call__(self, call: str, function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
         """What the environment's ``function`` returns; anything it raises becomes a ``TaskError``."""
         if self.left_behind:
             raise SystemExit  # of this thread alone
-        self.begun, self.call = time.monotonic(), call
+        self.begun = time.monotonic()
+        self.call = call
         try:
             return function(*arguments, **named)
         except PastmasterError:
@@ -49,7 +53,8 @@ class Watch:
     @property
     def overdue(self) -> str:
         """The call that takes too long, or an empty text."""
-        call, begun = self.call, self.begun
+        call = self.call
+        begun = self.begun
         return call if call and self.limit is not None and time.monotonic() - begun > self.limit else ""
 
 
@@ -88,10 +93,9 @@ def watched(function: Callable[[], Result], watch: Watch) -> Result:
 
 
 def _end(thread: threading.Thread) -> None:
-    """Have a thread end at the next line of Python it runs (a feature of CPython; elsewhere it goes on)."""
-    api = getattr(ctypes, "pythonapi", None)
-    if api is not None and thread.ident is not None:
-        api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    """Have a thread end at the next line of Python it runs."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
@@ -142,7 +146,8 @@ def finite_reward(reward: Any, watch: Watch) -> float:
 def observation_check(space: gym.Space[Any]) -> Callable[[Any], bool]:
     """A function that tells whether an observation is of a space; of a Box not its limits, which are often broken."""
     if isinstance(space, gym.spaces.Box):
-        shape, whole = space.shape, space.dtype.kind in "iub"
+        shape = space.shape
+        whole = space.dtype.kind in "iub"
 
         def fits(observation: Any) -> bool:
             array = np.asarray(observation)

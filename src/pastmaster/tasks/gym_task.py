@@ -95,10 +95,8 @@ class GymTask:
         if not isinstance(self.kwargs, Mapping):
             raise InvalidInputError(f"GymTask: kwargs is {shown(self.kwargs)}, must be a dict of arguments")
         text("GymTask", "name", self.name)
-        kwargs, nameless = (
-            specs.plain_arguments(self.kwargs) if made_by_id else mapping(self.kwargs, "GymTask: kwargs"),
-            not self.name,
-        )
+        kwargs = specs.plain_arguments(self.kwargs) if made_by_id else mapping(self.kwargs, "GymTask: kwargs")
+        nameless = not self.name
         self._set(
             kwargs=kwargs,
             wrappers=tuple(specs.plain_wrappers(self.wrappers)),
@@ -149,7 +147,8 @@ class GymTask:
         """A new environment under a watch; its spaces must be those of the first."""
         env = Guarded(watch("making it", self._made), watch)
         for what in ("observation_space", "action_space"):
-            got, first = getattr(env, what), getattr(self._look, what)
+            got = getattr(env, what)
+            first = getattr(self._look, what)
             if got != first:
                 env.close()
                 raise TaskError(f"{self.name}: its {what} is {got}, was {first} when the task was made")
@@ -161,7 +160,7 @@ class GymTask:
                 env = self.env_id(**self.kwargs)
             else:
                 known = self._registered(self.env_id)
-                env = specs.made("GymTask: kwargs", known, self.kwargs, self.wrappers, disable_env_checker=True)
+                env = specs.made(known, self.kwargs, self.wrappers, disable_env_checker=True)
         except Exception as error:  # an environment's constructor may raise anything
             raise InvalidInputError(
                 f"GymTask: {one_line(self._called)} cannot be made with {shown(self.kwargs)}: "
@@ -195,7 +194,8 @@ class GymTask:
 
     def _has_seeded_lanes(self, watch: Watch) -> bool:
         """Whether each lane of the vector environment begins as a single one does from its seed."""
-        lanes, single = self._made_vector(2, watch), self.environment(watch)
+        lanes = self._made_vector(2, watch)
+        single = self.environment(watch)
         try:
             first, _ = watch("reset", lanes.reset, seed=[5, 6])
             alone = [single.reset(seed=seed)[0] for seed in (5, 6)]
@@ -269,10 +269,15 @@ class GymTask:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The identity with what is registered under its id now: what results kept on disk depend on."""
-        identity, spec = self.identity, self._look.spec
+        identity = self.identity
+        spec = self._look.spec
         assert spec is not None
         arguments = specs.plain_arguments(spec.kwargs)
-        return identity | {"code": code_of(spec), "arguments": arguments, "steps": spec.max_episode_steps}
+        return identity | {
+            "code": code_of(spec),
+            "arguments": arguments,
+            "steps": spec.max_episode_steps,
+        }
 
 
 class _Look(NamedTuple):

@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.checks import is_number
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
@@ -45,27 +44,24 @@ def arrays_of_table(table: Mapping[int, Any] | list[Any]) -> dict[str, npt.NDArr
 
     Shorter lists of outcomes are filled up with outcomes of probability 0.
     """
-    n_states, n_actions = len(table), len(_entry(table, 0, "P"))
+    n_states = len(table)
+    n_actions = len(_entry(table, 0, "P"))
+    cells: dict[tuple[int, int], Any] = {}
     for s in range(n_states):
-        if len(_entry(table, s, "P")) != n_actions:
-            got = len(table[s])
-            raise InvalidInputError(f"from_gymnasium: P[{s}] has {got} actions, must have {n_actions} as P[0]")
-    n_outcomes = max(len(_entry(table[s], a, f"P[{s}]")) for s in range(n_states) for a in range(n_actions))
-    shape = (n_states, n_actions, n_outcomes)
+        row = _entry(table, s, "P")
+        if len(row) != n_actions:
+            raise InvalidInputError(f"from_gymnasium: P[{s}] has {len(row)} actions, must have {n_actions} as P[0]")
+        cells |= {(s, a): _entry(row, a, f"P[{s}]") for a in range(n_actions)}
+    shape = (n_states, n_actions, max(map(len, cells.values())))
     arrays: dict[str, npt.NDArray[Any]] = {
         "probability": np.zeros(shape),
         "next_state": np.zeros(shape, np.int64),
         "reward": np.zeros(shape),
         "terminated": np.zeros(shape, np.bool_),
     }
-    for s, a in np.ndindex(n_states, n_actions):
-        for k, outcome in enumerate(_entry(table[s], a, f"P[{s}]")):
-            if (
-                not isinstance(outcome, tuple | list)
-                or len(outcome) != 4
-                or not is_number(outcome[1])
-                or outcome[1] % 1
-            ):
+    for (s, a), outcomes in cells.items():
+        for k, outcome in enumerate(outcomes):
+            if not isinstance(outcome, tuple | list) or len(outcome) != 4 or outcome[1] % 1:
                 raise InvalidInputError(
                     f"from_gymnasium: P[{s}][{a}][{k}] is {shown(outcome)}, "
                     "must be (probability, next state, reward, terminated) with a whole next state"

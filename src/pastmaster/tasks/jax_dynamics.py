@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, cast
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 
@@ -24,8 +23,12 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 CALLER = "JaxTask"
-KINDS = {"f": np.float32, "i": np.int32, "u": np.uint32, "b": np.bool_}  # of parameters, as JAX takes them
-PLAIN = (bool, int, float, str, bytes, type(None))
+KINDS = {
+    "f": np.float32,
+    "i": np.int32,
+    "u": np.uint32,
+    "b": np.bool_,
+}  # of parameters, as JAX takes them
 
 
 def jax_of(place: str) -> Any:
@@ -45,21 +48,11 @@ def single_precision() -> AbstractContextManager[Any]:
     return cast(AbstractContextManager[Any], importlib.import_module("jax.experimental").disable_x64())  # older JAX
 
 
-class Same:
-    """An object that equals itself alone; it lives as long as this does, so that no other takes its place."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 class Dynamics:
-    """The functions of an environment; two are equal if their class and settings are, when made and now."""
+    """The functions of an environment; two are equal if their class and settings are, when made and now.
+
+    Settings are compared as they are pickled. Of an environment that cannot be pickled, only itself is equal.
+    """
 
     def __init__(self, env: Any) -> None:
         jax_of(CALLER)
@@ -68,7 +61,8 @@ class Dynamics:
                 f"{CALLER}: env is {shown(env)}, must be an object with the methods reset(key, params) and "
                 "step(key, state, action, params), or the id of one that is registered with Gymnasium"
             )
-        self.env, self.name = env, str(getattr(env, "called", None) or type(env).__name__)
+        self.env = env
+        self.name = str(getattr(env, "called", None) or type(env).__name__)
         self.key = self._key()
         self._hash = hash(self.key)
 
@@ -82,8 +76,11 @@ class Dynamics:
 
     def _key(self) -> Any:
         """What tells an environment from others: its class and its settings, as they are now."""
-        settings = getattr(self.env, "__dict__", None)
-        return (type(self.env), _content(settings, {})) if isinstance(settings, dict) else Same(self.env)
+        try:
+            settings = vars(self.env)
+            return type(self.env), cloudpickle.dumps(settings) if settings else b""
+        except Exception:  # pickling runs code of whatever it meets
+            return type(self.env), id(self.env)  # it lives as long as this does
 
     def now(self) -> Dynamics:
         """This, or the same environment with the settings that it has now."""
@@ -120,22 +117,21 @@ class Dynamics:
 
     def _replaced(self, own: Any, some: dict[str, Any]) -> Any:
         """The environment's own parameters, some of them replaced."""
-        fields = getattr(own, "_fields", None)  # of a named tuple
         if isinstance(own, Mapping):
-            known = list(own)
+            usual = dict(own)
         else:
-            known = [field.name for field in dataclasses.fields(own)] if fields is None else fields
-        if wrong := [name for name in some if name not in known]:
-            raise InvalidInputError(
-                f"{CALLER}: params has {shown(wrong[0])}, must be of {self.name}'s own: {one_line(', '.join(known))}"
-            )
-        for name, value in some.items():  # a list for an array is one too, not a tree of numbers
-            usual = own[name] if isinstance(own, Mapping) else getattr(own, name)
-            if isinstance(value, list | tuple) and getattr(usual, "dtype", None) is not None:
-                some[name] = np.asarray(value)
+            fields = getattr(own, "_fields", None) or [field.name for field in dataclasses.fields(own)]
+            usual = {name: getattr(own, name) for name in fields}
+        for name, value in some.items():
+            if name not in usual:
+                raise InvalidInputError(
+                    f"{CALLER}: params has {shown(name)}, must be of {self.name}'s own: {one_line(', '.join(usual))}"
+                )
+            if isinstance(value, list | tuple) and hasattr(usual[name], "dtype"):
+                some[name] = np.asarray(value)  # a list for an array is one too, not a tree of numbers
         if isinstance(own, Mapping):
-            return dict(own) | some
-        return dataclasses.replace(own, **some) if fields is None else own._replace(**some)
+            return usual | some
+        return own._replace(**some) if hasattr(own, "_replace") else dataclasses.replace(own, **some)
 
     def _leaf(self, value: Any, path: Any, real: bool) -> Array:
         """One parameter as JAX takes it; a whole number becomes a real one where the environment's own is ``real``."""
@@ -146,16 +142,14 @@ class Dynamics:
             raise InvalidInputError(f"{CALLER}: {name} is {shown(value)}, must be numbers")
         if kind in "iu" and array.dtype.itemsize == 1:  # bytes of a picture stay bytes
             return array
-        with np.errstate(over="ignore"):
-            taken: Array = array.astype(KINDS[kind])
-        same = np.isfinite(taken) | ~np.isfinite(array) if kind == "f" else taken == array
-        if not same.all():
-            limits = np.finfo(np.float32) if kind == "f" else np.iinfo(KINDS[kind])
+        limits: Any = np.finfo(np.float32) if kind == "f" else np.iinfo(np.uint8 if kind == "b" else KINDS[kind])
+        finite = array[np.isfinite(array)]
+        if (finite < limits.min).any() or (finite > limits.max).any():
             least, most = (f"{x:.4g}" if kind == "f" else x for x in (limits.min, limits.max))
             raise InvalidInputError(
-                f"{CALLER}: {name} is {shown(value)}, must be in {least} .. {most}: JAX takes it as {taken.dtype}"
+                f"{CALLER}: {name} is {shown(value)}, must be in {least} .. {most}: JAX takes it as {limits.dtype}"
             )
-        return taken
+        return array.astype(KINDS[kind])
 
     def differing(self, params: Any) -> dict[str, str]:
         """The single numbers in which parameters differ from the environment's own, by name."""
@@ -179,12 +173,17 @@ class Dynamics:
                 given = given(params)
             except Exception as error:  # of whatever kind: it is the environment's
                 raise InvalidInputError(f"{CALLER}: {self.name}: {name} raised {shown(error)}") from error
-        if isinstance(given, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        if isinstance(
+            given,
+            gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary,
+        ):
             return given
-        size, shape = getattr(given, "n", None), getattr(given, "shape", None)
+        size = getattr(given, "n", None)
+        shape = getattr(given, "shape", None)
         if isinstance(size, int | np.integer):
             return gym.spaces.Discrete(int(size))
-        low, high = getattr(given, "low", None), getattr(given, "high", None)
+        low = getattr(given, "low", None)
+        high = getattr(given, "high", None)
         if low is None or high is None or not isinstance(shape, tuple):
             raise InvalidInputError(
                 f"{CALLER}: {self.name}: its {name} is {shown(given)}, must be a Discrete or a Box, of Gymnasium or of "
@@ -207,34 +206,6 @@ def number_name(value: Any) -> str:
         return str(np.float32(value)) if is_real else str(value)
 
 
-def _content(value: Any, seen: dict[int, int]) -> Any:
-    """A setting by what is in it, so that one that changes makes another program; of code, the object itself.
-
-    ``seen`` has the numbers of what was met before, by id: an object may hold itself.
-    """
-    if isinstance(value, PLAIN):
-        return type(value), repr(value)  # -0.0 is not 0.0, and nan is itself
-    if id(value) in seen:
-        return seen[id(value)]
-    if callable(value) or isinstance(value, ModuleType):
-        return Same(value)
-    if type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"builtins", "types"}:
-        return Same(value)
-    seen[id(value)] = len(seen)
-    if isinstance(value, Mapping):
-        return type(value), tuple((_content(key, seen), _content(item, seen)) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return type(value), tuple(_content(item, seen) for item in value)
-    if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) is not None:
-        try:
-            array = np.asarray(value)
-        except TypeError:  # a type of JAX's own, or what is not there while a program is traced
-            return Same(value)
-        return array.shape, array.dtype, Same(value) if array.dtype.hasobject else array.tobytes()
-    settings = getattr(value, "__dict__", None)
-    return (type(value), _content(settings, seen)) if isinstance(settings, dict) else Same(value)
-
-
 def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
     """A space by its shape and type."""
     return space.shape, space.dtype
@@ -242,7 +213,8 @@ def _key_of(space: gym.Space[Any]) -> tuple[Any, ...]:
 
 @lru_cache(256)  # tasks of a family are alike
 def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any, actions: Any) -> None:
-    jax, name = jax_of(CALLER), dynamics.name
+    jax = jax_of(CALLER)
+    name = dynamics.name
     params = tree.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     key = jax.ShapeDtypeStruct((2,), np.uint32)
     action = jax.ShapeDtypeStruct(actions[0], action_type(actions[1]))
@@ -256,16 +228,20 @@ def _check_shapes(dynamics: Dynamics, tree: Any, leaves: Any, observations: Any,
                 f"{CALLER}: {name}: {call} returns an observation {_shape_of(observation)}, must be of its space, "
                 f"{observations[1]}{list(observations[0])}"
             )
-    before, then = (jax.tree_util.tree_flatten_with_path(some) for some in (state, after))
-    if before[1] != then[1]:
-        raise InvalidInputError(f"{CALLER}: {name}: step returns the state {then[1]}, must be like {before[1]}")
-    for (path, old), (_, new) in zip(before[0], then[0], strict=True):
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            raise InvalidInputError(
-                f"{CALLER}: {name}: step returns state{jax.tree_util.keystr(path)} {_shape_of(new)}, must be "
-                f"{_shape_of(old)} as from reset"
-            )
-    for what, given, kinds in (("reward", reward, "fiub"), ("end", terminated, "b"), ("cut", truncated, "b")):
+    before, then = (
+        {jax.tree_util.keystr(path): _shape_of(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(some)}
+        for some in (state, after)
+    )
+    odd = min((leaf for leaf in before | then if before.get(leaf) != then.get(leaf)), default=None)
+    if odd is not None:
+        got = then.get(odd, "is missing")
+        wanted = before.get(odd, "no such part")
+        raise InvalidInputError(f"{CALLER}: {name}: step returns state{odd} {got}, must be {wanted} as from reset")
+    for what, given, kinds in (
+        ("reward", reward, "fiub"),
+        ("end", terminated, "b"),
+        ("cut", truncated, "b"),
+    ):
         if given is not False and (getattr(given, "shape", None) != () or given.dtype.kind not in kinds):
             wanted = "one number" if what == "reward" else "one bool"
             raise InvalidInputError(f"{CALLER}: {name}: step returns the {what} {_shape_of(given)}, must be {wanted}")
@@ -283,7 +259,8 @@ def _traced(dynamics: Dynamics, call: str, jax: Any, *arguments: Any) -> Any:
 
 
 def _shape_of(value: Any) -> str:
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    shape = getattr(value, "shape", None)
+    dtype = getattr(value, "dtype", None)
     return shown(value) if shape is None else f"{dtype}{list(shape)}"
 
 

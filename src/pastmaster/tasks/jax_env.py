@@ -39,10 +39,15 @@ class JaxLanes:
     """Lanes of a JAX environment, without Gymnasium around them."""
 
     def __init__(self, dynamics: Dynamics, params: Any, lanes: int, spaces: Sequence[gym.Space[Any]]) -> None:
-        self.dynamics, self.params, self.lanes = dynamics, params, lanes
+        self.dynamics = dynamics
+        self.params = params
+        self.lanes = lanes
         self.padded = LANES * 2 ** max(0, (lanes - 1) // LANES).bit_length()
-        self.observation_type, self.action_type = spaces[0].dtype, action_type(spaces[1].dtype)
-        self.keys, self.state, self.steps = None, None, 0
+        self.observation_type = spaces[0].dtype
+        self.action_type = action_type(spaces[1].dtype)
+        self.keys = None
+        self.state = None
+        self.steps = 0
         self.compiled: tuple[Any, Any] = (None, None)
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -126,7 +131,8 @@ class JaxVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(self, env: JaxEnv, lanes: int) -> None:
         self.num_envs = lanes
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
         self.observation_space, self.action_space = (
             gym.vector.utils.batch_space(space, lanes) for space in (env.observation_space, env.action_space)
         )

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array
-from pastmaster.checks import called_as, listed
+from pastmaster.checks import called_as, listed, mapping
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 from pastmaster.tasks.gym_task import GymTask
@@ -73,27 +73,30 @@ class JaxTask(GymTask):
     """
 
     def __init__(
-        self, env: Any, params: Any = None, *, gamma: float = 0.99, horizon: int | None = None, name: str = "",
-        reward_range: tuple[float, float] | None = None, time_limit: float | None = 60.0,
-    ) -> None:  # fmt: skip
-        more: dict[str, Any] = {"gamma": gamma, "horizon": horizon, "reward_range": reward_range}
-        more |= {"time_limit": time_limit, "name": name}
+        self,
+        env: Any,
+        params: Any = None,
+        *,
+        gamma: float = 0.99,
+        horizon: int | None = None,
+        name: str = "",
+        reward_range: tuple[float, float] | None = None,
+        time_limit: float | None = 60.0,
+    ) -> None:
+        made: Any = env
+        kwargs: dict[str, Any] = {}
         with called_as(CALLER):
             if isinstance(env, str):
-                given = {} if params is None else params
-                if not isinstance(given, Mapping):
-                    raise InvalidInputError(
-                        f"{CALLER}: params is {shown(params)}, must be a dict of parameters by name for an id"
-                    )
-                numbers = {key: number_name(value) for key, value in given.items()}
-                more["name"] = name if name else environment_name(env, numbers)
-                super().__init__(env, dict(given), **more)
+                if params is not None:
+                    kwargs = mapping(params, f"{CALLER}: params", "a dict of parameters by name for an id")
+                called = environment_name(env, {key: number_name(value) for key, value in kwargs.items()})
             else:
                 dynamics = Dynamics(env)
                 filled = dynamics.filled(params)
                 dynamics.check(filled, dynamics.spaces(filled))  # here, so that an error is told as it is
-                more["name"] = name if name else environment_name(dynamics.name, dynamics.differing(filled))
-                super().__init__(_Maker(env, filled), **more)
+                made = _Maker(env, filled)
+                called = environment_name(dynamics.name, dynamics.differing(filled))
+            super().__init__(made, kwargs, gamma, horizon, name or called, reward_range, time_limit)
             if self.program is None:
                 raise InvalidInputError(
                     f"{CALLER}: env is {shown(env)}, must be the id of an environment that is a "
@@ -165,7 +168,8 @@ def _unstacked(params: Any, caller: str) -> list[Any]:
     jax = jax_of(caller)
     tree: Any = params
     if isinstance(params, Mapping):
-        leaves, structure = list(params.values()), None
+        leaves = list(params.values())
+        structure = None
     else:
         leaves, structure = jax.tree.flatten(tree)
     arrays: list[Array] = [np.asarray(leaf) for leaf in leaves]

@@ -71,7 +71,10 @@ def checked_start(start: int | npt.ArrayLike, n_states: int) -> dict[str, Any]:
     if not abs(chances.sum() - 1) <= PROBABILITY_TOLERANCE:
         raise refused(f"start sums to {chances.sum():.12g}, must be 1")
     states = np.flatnonzero(chances)
-    return {"start_states": states.astype(np.int32), "start_probability": chances[states] / chances.sum()}
+    return {
+        "start_states": states.astype(np.int32),
+        "start_probability": chances[states] / chances.sum(),
+    }
 
 
 def _checked_probability(probability: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:

@@ -25,6 +25,12 @@ def simulated(task: TabularMDP, horizon: int) -> SimulatedTask:
     """A task as the compiled episodes read it."""
     chances, next_state, reward, terminated = task.outcomes()
     return SimulatedTask(
-        next_state, reward, terminated, sealed(reach_of(chances)), task.start_states,
-        sealed(reach_of(task.start_probability)), task.gamma, horizon,
-    )  # fmt: skip
+        next_state,
+        reward,
+        terminated,
+        sealed(reach_of(chances)),
+        task.start_states,
+        sealed(reach_of(task.start_probability)),
+        task.gamma,
+        horizon,
+    )

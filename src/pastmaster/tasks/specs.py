@@ -2,7 +2,7 @@
 
 Only ids that are registered and some of Gymnasium's own wrappers are named, never code: what is stored is data, and
 reading it imports nothing but Gymnasium. Gymnasium itself imports the module of an id like "module:Name-v0". An id may
-come from anywhere, so ``made`` refuses it: which module to import is for a person to say.
+come from anywhere, so ``checked_id`` refuses it: which module to import is for a person to say.
 """
 
 from __future__ import annotations
@@ -22,11 +22,27 @@ from pastmaster.errors import InvalidInputError
 from pastmaster.tables import one_line, shown
 
 WRAPPERS = (
-    "ClipAction", "ClipReward", "DelayObservation", "DiscretizeAction", "DiscretizeObservation", "DtypeObservation",
-    "FilterObservation", "FlattenObservation", "FrameStackObservation", "GrayscaleObservation", "MaxAndSkipObservation",
-    "RecordEpisodeStatistics", "RepeatAction", "RescaleAction", "RescaleObservation", "ReshapeObservation",
-    "ResizeObservation", "StickyAction", "TimeAwareObservation", "TimeLimit",
-)  # fmt: skip
+    "ClipAction",
+    "ClipReward",
+    "DelayObservation",
+    "DiscretizeAction",
+    "DiscretizeObservation",
+    "DtypeObservation",
+    "FilterObservation",
+    "FlattenObservation",
+    "FrameStackObservation",
+    "GrayscaleObservation",
+    "MaxAndSkipObservation",
+    "RecordEpisodeStatistics",
+    "RepeatAction",
+    "RescaleAction",
+    "RescaleObservation",
+    "ReshapeObservation",
+    "ResizeObservation",
+    "StickyAction",
+    "TimeAwareObservation",
+    "TimeLimit",
+)
 """Gymnasium's wrappers that carry nothing from episode to episode and touch nothing but the environment."""
 STEPS_COMPARED = 100
 OF_MAKE = frozenset({"id", "disable_env_checker", "apply_api_compatibility", "autoreset"})
@@ -73,15 +89,12 @@ def _check_names(place: str, value: Any) -> None:
 
 
 def made(
-    place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any], wrappers: Sequence[Any] = (), **options: Any
+    env_id: str | EnvSpec, kwargs: Mapping[str, Any], wrappers: Sequence[Any] = (), **options: Any
 ) -> gym.Env[Any, Any]:
-    """The one door to ``gymnasium.make``.
+    """An environment by an id and arguments that were checked.
 
     A spec is one of this library's own: that of an environment made before, in a process where its id is registered.
     """
-    if isinstance(env_id, str):
-        env_id = checked_id(place, env_id)
-    check_arguments(place, kwargs)
     if wrappers and isinstance(env_id, str):
         env_id = copy.deepcopy(gym.spec(env_id))
         env_id.additional_wrappers = tuple(WrapperSpec(**wrapper) for wrapper in wrappers)
@@ -94,7 +107,7 @@ def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | No
         checked_id(place, env_id)
     check_arguments(place, kwargs or {})
     try:
-        return made(place, env_id, kwargs or {})
+        return made(env_id, kwargs or {})
     except Exception as error:  # an environment's constructor may raise anything
         remedy = " (if a module registers it, import that first; on the command line, pass --import MODULE)"
         raise InvalidInputError(
@@ -105,7 +118,7 @@ def made_by_id(place: str, env_id: str | EnvSpec, kwargs: Mapping[str, Any] | No
 
 def made_lanes(env_id: str, lanes: int, kwargs: Mapping[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
     """``lanes`` environments of an id that step as one, made by its own vector class."""
-    return gym.make_vec(checked_id("GymTask: env_id", env_id), lanes, "vector_entry_point", **kwargs)
+    return gym.make_vec(env_id, lanes, "vector_entry_point", **kwargs)
 
 
 def plain_arguments(kwargs: Any) -> dict[str, Any]:
@@ -114,7 +127,11 @@ def plain_arguments(kwargs: Any) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(given, allow_nan=False))
         named = _text_keys(given)  # JSON would make texts of others
-    except (TypeError, ValueError, RecursionError) as error:  # from CPython 3.12 on JSON goes deeper than a function
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # from CPython 3.12 on JSON goes deeper than a function
         raise InvalidInputError(f"GymTask: kwargs must be plain JSON values: {one_line(str(error))}") from None
     if not named:
         raise InvalidInputError("GymTask: kwargs must be plain JSON values: a key of a mapping is no text")
@@ -166,7 +183,8 @@ def identity_of(spec: EnvSpec | None) -> dict[str, Any]:
         )
     if spec.id not in gym.registry or ":" in spec.id:
         raise InvalidInputError(f"GymTask: its function makes environments of the id {spec.id!r}, not registered here")
-    kwargs, wrappers = plain_arguments(spec.kwargs), plain_wrappers(spec.additional_wrappers)
+    kwargs = plain_arguments(spec.kwargs)
+    wrappers = plain_wrappers(spec.additional_wrappers)
     if spec.max_episode_steps != gym.registry[spec.id].max_episode_steps:
         kwargs["max_episode_steps"] = spec.max_episode_steps
     return {"env_id": spec.id, "kwargs": kwargs} | ({"wrappers": wrappers} if wrappers else {})

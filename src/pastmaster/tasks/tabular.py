@@ -25,7 +25,13 @@ from pastmaster.checks import as_number, called_as, is_whole, is_word, mapping, 
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import WIDEST, frame, one_line, shown
 from pastmaster.tasks.gymnasium_table import arrays_of_table, spec_name, step_limit
-from pastmaster.tasks.outcomes import PROBABILITY_TOLERANCE, Outcomes, checked_outcomes, checked_start, refused
+from pastmaster.tasks.outcomes import (
+    PROBABILITY_TOLERANCE,
+    Outcomes,
+    checked_outcomes,
+    checked_start,
+    refused,
+)
 from pastmaster.tasks.specs import made_by_id
 
 if TYPE_CHECKING:
@@ -124,7 +130,8 @@ class TabularMDP:
         gamma = float(gamma)
         if horizon is not None and not (is_whole(horizon) and 1 <= int(horizon) < 2**31):
             raise refused(f"horizon is {shown(horizon)}, must be a positive number of steps or None, below 2^31")
-        largest, per_step = np.abs(outcomes["reward"]).max(), 1 - gamma if gamma < 1 else 1 / int(horizon or 1)
+        largest = np.abs(outcomes["reward"]).max()
+        per_step = 1 - gamma if gamma < 1 else 1 / int(horizon or 1)
         if largest > 1e300 * per_step:
             limit = "(1 - gamma)" if gamma < 1 else "/ horizon"
             raise refused(f"reward holds {largest:g}, must be below 1e300 {limit} in size")
@@ -227,7 +234,14 @@ class TabularMDP:
         if name is None:
             name = spec_name(env.spec) if env.spec else type(env.unwrapped).__name__
         params = dict(env.spec.kwargs) if env.spec else {}
-        return cls(**arrays_of_table(table), gamma=gamma, start=start, horizon=cap, name=name, params=params)
+        return cls(
+            **arrays_of_table(table),
+            gamma=gamma,
+            start=start,
+            horizon=cap,
+            name=name,
+            params=params,
+        )
 
     def to_gymnasium(self, render_mode: str | None = None) -> gym.Env[Any, Any]:
         """This task as an environment (``pastmaster/Tabular-v0``), which truncates episodes at the horizon itself.
@@ -297,7 +311,12 @@ def model_arrays(task: TabularMDP) -> dict[str, Array]:
 
 
 def task_from_arrays(
-    arrays: Mapping[str, Array], *, gamma: float, horizon: int | None, name: str, params: Mapping[str, Any]
+    arrays: Mapping[str, Array],
+    *,
+    gamma: float,
+    horizon: int | None,
+    name: str,
+    params: Mapping[str, Any],
 ) -> TabularMDP:
     """The task that ``model_arrays`` gave these arrays of: checked like any other, and the same bit for bit.
 
@@ -306,9 +325,16 @@ def task_from_arrays(
     start = np.zeros(len(arrays["next_state"]))
     start[arrays["start_states"]] = arrays["start_probability"]
     task = TabularMDP(
-        arrays["next_state"], arrays["reward"], gamma=gamma, probability=arrays.get("probability"),
-        terminated=arrays["terminated"], start=start, horizon=horizon, name=name, params=params,
-    )  # fmt: skip
+        arrays["next_state"],
+        arrays["reward"],
+        gamma=gamma,
+        probability=arrays.get("probability"),
+        terminated=arrays["terminated"],
+        start=start,
+        horizon=horizon,
+        name=name,
+        params=params,
+    )
     exact = {key: arrays[key] for key in model_arrays(task) if key.endswith("probability")}
     for key, given in exact.items():
         made = getattr(task, key)
@@ -325,7 +351,8 @@ def check_alike(tasks: list[TabularMDP], caller: str) -> None:
         if not isinstance(task, TabularMDP):
             raise InvalidInputError(f"{caller}: tasks[{index}] is a {type(task).__name__}, must be a TabularMDP")
         for attribute in ("n_states", "n_actions", "gamma"):
-            got, expected = getattr(task, attribute), getattr(tasks[0], attribute)
+            got = getattr(task, attribute)
+            expected = getattr(tasks[0], attribute)
             if got != expected:
                 raise InvalidInputError(
                     f"{caller}: tasks[{index}].{attribute} is {got}, must be {expected} as in tasks[0]: "

@@ -53,7 +53,8 @@ def paint(cells: npt.ArrayLike, agent: tuple[int, int], target: int = 480) -> np
     image = np.repeat(np.repeat(image, pixels, axis=0), pixels, axis=1)
     across = (np.arange(pixels) + 0.5) / pixels - 0.5
     disc = across[:, None] ** 2 + across[None, :] ** 2 <= 0.4**2
-    top, left = agent[0] * pixels, agent[1] * pixels
+    top = agent[0] * pixels
+    left = agent[1] * pixels
     image[top : top + pixels, left : left + pixels][disc] = AGENT
     return image
 
@@ -95,7 +96,9 @@ class TabularEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Discrete(mdp.n_states)
         self.action_space = gym.spaces.Discrete(mdp.n_actions)
-        self._state, self._steps, self._over = -1, 0, True
+        self._state = -1
+        self._steps = 0
+        self._over = True
 
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802  Gymnasium's name
@@ -121,7 +124,9 @@ class TabularEnv(gym.Env[Any, Any]):
             seed=None if seed is None else whole("TabularEnv.reset", "seed", seed, at_least=0, at_most=LARGEST_SEED)
         )
         index = _draw(self.mdp.start_probability, self.np_random)
-        self._state, self._steps, self._over = int(self.mdp.start_states[index]), 0, False
+        self._state = int(self.mdp.start_states[index])
+        self._steps = 0
+        self._over = False
         return self._state, {"prob": float(self.mdp.start_probability[index])}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
@@ -132,12 +137,15 @@ class TabularEnv(gym.Env[Any, Any]):
             raise InvalidInputError(
                 f"TabularEnv.step: action is {shown(action)}, must be in 0..{self.mdp.n_actions - 1}"
             )
-        mdp, chance = self.mdp, 1.0
+        mdp = self.mdp
+        chance = 1.0
         place: tuple[int, ...] = (self._state, move)
         if mdp.probability is not None:
             k = _draw(mdp.probability[place], self.np_random)
-            chance, place = float(mdp.probability[place][k]), (*place, k)
-        self._state, self._steps = int(mdp.next_state[place]), self._steps + 1
+            chance = float(mdp.probability[place][k])
+            place = (*place, k)
+        self._state = int(mdp.next_state[place])
+        self._steps = self._steps + 1
         terminated = bool(mdp.terminated[place])
         truncated = not terminated and self._steps == mdp.horizon
         self._over = terminated or truncated

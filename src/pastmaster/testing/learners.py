@@ -19,7 +19,12 @@ LENGTH = 10  # steps of an episode
 
 
 def check_learner(
-    settings: Any, observation_space: gym.Space[Any], action_space: gym.Space[Any], *, steps: int = 200, seed: int = 0
+    settings: Any,
+    observation_space: gym.Space[Any],
+    action_space: gym.Space[Any],
+    *,
+    steps: int = 200,
+    seed: int = 0,
 ) -> None:
     """Check that a learner keeps its contract, on steps drawn at random from its spaces.
 
@@ -66,7 +71,13 @@ def check_learner(
     learn_from = getattr(settings, "learn_from", "own")
     if learn_from not in ("own", "every"):
         raise ContractError(f"check_learner: learn_from is {shown(learn_from)}, must be 'own' or 'every'")
-    check = _Check(settings, observation_space, action_space, whole("check_learner", "steps", steps, at_least=1), seed)
+    check = _Check(
+        settings,
+        observation_space,
+        action_space,
+        whole("check_learner", "steps", steps, at_least=1),
+        seed,
+    )
     learner = check.started()
     taken = check.run(learner)
     if not all(map(same, taken, check.run(check.started()))):
@@ -83,10 +94,17 @@ class _Check:
     """Learners of one setting, and steps for them, from one seed."""
 
     def __init__(
-        self, settings: Any, observations: gym.Space[Any], actions: gym.Space[Any], steps: int, seed: int
+        self,
+        settings: Any,
+        observations: gym.Space[Any],
+        actions: gym.Space[Any],
+        steps: int,
+        seed: int,
     ) -> None:
-        self.settings, self.seed = settings, whole("check_learner", "seed", seed, at_least=0)
-        self.observing, self.acting = copy.deepcopy(observations), copy.deepcopy(actions)
+        self.settings = settings
+        self.seed = whole("check_learner", "seed", seed, at_least=0)
+        self.observing = copy.deepcopy(observations)
+        self.acting = copy.deepcopy(actions)
         self.observing.seed(self.seed)
         self.acting.seed(self.seed)
         self.observations = [self.observing.sample() for _ in range(steps + 1)]
@@ -105,12 +123,19 @@ class _Check:
         """Own episodes, each followed by one of another arm; the learner's actions."""
         taken: list[Any] = []
         for t, reward in enumerate(self.rewards.tolist()):
-            own, over = t // LENGTH % 2 == 0, t % LENGTH == LENGTH - 1
+            own = t // LENGTH % 2 == 0
+            over = t % LENGTH == LENGTH - 1
             action = self.others[t]
             if own:
                 action = self.action(learner, self.observations[t])
                 taken.append(action)
-            step = (self.observations[t], action, reward, self.observations[t + 1], over and t // LENGTH % 4 < 2)
+            step = (
+                self.observations[t],
+                action,
+                reward,
+                self.observations[t + 1],
+                over and t // LENGTH % 4 < 2,
+            )
             given = copy.deepcopy(step)
             self.called("learn", learner.learn, *given)
             if not same(step, given):
@@ -167,9 +192,11 @@ class _Check:
         """Updates that are taken back leave Q as it was."""
         if not (hasattr(learner, "unlearn") and hasattr(learner, "Q")):
             return
-        before, changes = np.array(learner.Q), []
+        before = np.array(learner.Q)
+        changes = []
         for t, reward in enumerate(self.rewards[:LENGTH].tolist()):
-            s, a = self.observations[t], self.others[t]
+            s = self.observations[t]
+            a = self.others[t]
             changes.append((s, a, float(learner.Q[s, a])))
             learner.learn(s, a, reward, self.observations[t + 1], False)
         self.called("unlearn", learner.unlearn, changes)

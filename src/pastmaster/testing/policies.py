@@ -71,25 +71,41 @@ def check_policy(
     observing, acting = spaces_of(task, "check_policy: task")
     acts = as_policy(policy, "check_policy: policy")
     if isinstance(acts, TablePolicy) and isinstance(observing, Discrete) and isinstance(acting, Discrete):
-        _check_table(acts, int(observing.n), int(acting.n))
+        try:
+            checked_policy(acts, int(observing.n), int(acting.n), "check_policy: the table")
+        except InvalidInputError as error:
+            raise ContractError(str(error)) from None
     seed = whole("check_policy", "seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     observing.seed(seed)
-    observations, uniforms = [observing.sample() for _ in range(OBSERVATIONS)], rng.random(OBSERVATIONS)
+    observations = [observing.sample() for _ in range(OBSERVATIONS)]
+    uniforms = rng.random(OBSERVATIONS)
     actions = _actions(acts, observations, uniforms)
     _check_in(acting, actions)
     order = rng.permutation(OBSERVATIONS)
     singly = [_actions(acts, observations[i : i + 1], uniforms[i : i + 1])[0] for i in range(OBSERVATIONS)]
-    copied = pickle.loads(_pickled(acts))
+    try:
+        copied = pickle.loads(transport.packed(acts))
+    except InvalidInputError as error:
+        raise ContractError(f"check_policy: it cannot be sent to another process: {error.__cause__}") from error
     for other, place, cause in (
-        (_actions(acts, observations, uniforms), "a second call", "does it draw at random, or remember calls?"),
+        (
+            _actions(acts, observations, uniforms),
+            "a second call",
+            "does it draw at random, or remember calls?",
+        ),
         (singly, "batches of one", "does it mix the rows of a batch, or remember calls?"),
         (
             _actions(acts, [observations[i] for i in order], uniforms[order])[np.argsort(order)],
-            "another order", "does it mix the rows of a batch, or remember calls?",
+            "another order",
+            "does it mix the rows of a batch, or remember calls?",
         ),
-        (_actions(copied, observations, uniforms), "a pickled copy", "does pickling lose part of it?"),
-    ):  # fmt: skip
+        (
+            _actions(copied, observations, uniforms),
+            "a pickled copy",
+            "does pickling lose part of it?",
+        ),
+    ):
         if not _agree(actions, np.asarray(other)):
             raise ContractError(f"check_policy: act gives other actions in {place}: {cause}")
     if is_recurrent(acts):
@@ -108,13 +124,6 @@ def _check_episodes(policy: Any, observations: list[Any], uniforms: Array, actin
         raise ContractError(
             "check_policy: a second episode of the same observations has other actions: does begin_episode start anew?"
         )
-
-
-def _check_table(policy: TablePolicy, n_states: int, n_actions: int) -> None:
-    try:
-        checked_policy(policy, n_states, n_actions, "check_policy: the table")
-    except InvalidInputError as error:
-        raise ContractError(str(error)) from None
 
 
 def _check_in(space: gym.Space[Any], actions: Array) -> None:
@@ -141,13 +150,6 @@ def _actions(policy: Any, observations: list[Any], uniforms: Array) -> Array:
     if not same(given, before):
         raise ContractError("check_policy: act changes its observations, must work on a copy")
     return actions
-
-
-def _pickled(policy: Any) -> bytes:
-    try:
-        return transport.packed(policy)
-    except InvalidInputError as error:
-        raise ContractError(f"check_policy: it cannot be sent to another process: {error.__cause__}") from error
 
 
 def _agree(one: Array, other: Array) -> bool:

@@ -73,7 +73,9 @@ class _Check:
     """Selectors of one factory, from one seed: ``first`` as it ended after a run, and its ``arms``."""
 
     def __init__(self, factory: Callable[..., Any], n_sources: int, episodes: int, seed: int) -> None:
-        self.factory, self.n_sources, self.episodes = factory, n_sources, episodes
+        self.factory = factory
+        self.n_sources = n_sources
+        self.episodes = episodes
         self.seed = whole("check_selector", "seed", seed, at_least=0)
         self.returns = np.random.default_rng(self.seed).uniform(*BOUNDS, (episodes, n_sources + 1))
         self.first = self.made()
@@ -155,7 +157,9 @@ class _Check:
 
     def refuses(self) -> None:
         """What cannot be told is refused, and changes nothing."""
-        selector, unknown, arms = self.made(), self.n_sources + 1, []
+        selector = self.made()
+        unknown = self.n_sources + 1
+        arms = []
         self.refused(selector, 0, 0.0, "an arm before the first ask")
         for row in self.returns:
             asked = self.asked(selector)
@@ -166,9 +170,19 @@ class _Check:
             self.refused(selector, asked, math.nan, "a return that is not a number")
             self.refused(selector, asked, math.inf, "an infinite return")
             if self.n_sources:
-                self.refused(selector, _with_arm(asked, (arm + 1) % unknown), 0.0, "an arm that was not asked for")
+                self.refused(
+                    selector,
+                    _with_arm(asked, (arm + 1) % unknown),
+                    0.0,
+                    "an arm that was not asked for",
+                )
             if isinstance(asked, Episode):
-                self.refused(selector, Episode(arm, asked.number + 1), 0.0, "an episode that was not asked for")
+                self.refused(
+                    selector,
+                    Episode(arm, asked.number + 1),
+                    0.0,
+                    "an episode that was not asked for",
+                )
             self.told(selector, asked, float(row[arm]))
             self.refused(selector, asked, 0.0, "the same episode twice")
         if arms != self.arms:
@@ -193,7 +207,8 @@ class _Check:
         """Other returns make another selector."""
         runs = []
         for best in (0, self.n_sources):
-            selector, arms = self.made(), []
+            selector = self.made()
+            arms = []
             for _ in range(self.episodes):
                 asked = self.asked(selector)
                 arms.append(arm_of(asked))
@@ -204,7 +219,8 @@ class _Check:
 
     def resumes(self) -> None:
         """A selector read back from JSON goes on as the one that was written, told or not."""
-        selector, half = self.made(), self.episodes // 2
+        selector = self.made()
+        half = self.episodes // 2
         if not (hasattr(selector, "to_dict") and hasattr(selector, "from_dict")):
             return
         self.run(selector, 0, half)
@@ -231,7 +247,8 @@ class _Check:
 
     def overlaps(self) -> None:
         """Many episodes open at once are told and cancelled in any order, once each; JSON keeps those that are open."""
-        selector, order = self.made(), np.random.default_rng(self.seed)
+        selector = self.made()
+        order = np.random.default_rng(self.seed)
         self.run(selector, 0, MANY)
         if not isinstance(self.asked(selector), Episode):
             return
