@@ -155,7 +155,7 @@ def test_the_answer_for_a_limit_is_the_fewest_and_of_these_the_best(rng, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_for_learning_is_the_best_of_all_partitions(rng, kind):
-    for _ in range(4):
+    for _ in range(1):
         scores = drawn(rng, kind)[:6]
         losses, setting = losses_of(scores), {"episodes": 200, "span": 1.0}
         n_policies = scores.shape[1]
@@ -282,8 +282,8 @@ def test_time_is_limited_for_search_and_proof_together(rng, question):
     scores = rng.random((400, 400))
     keep(scores[:20, :20], rng=0, **question)  # compiled
     begun = time.perf_counter()
-    found = keep(scores, rng=0, time_limit=2.0, **question)
-    assert time.perf_counter() - begun < 10  # the paper's search alone takes longer
+    found = keep(scores, rng=0, time_limit=0.7, **question)
+    assert time.perf_counter() - begun < 5  # the paper's search alone takes longer
     assert found.lower_bound <= found.cost
 
 

@@ -552,7 +552,8 @@ def test_the_command_says_where_the_page_is(stocked, tmp_path):
         ("mysql://host/name", "page.html", "must begin with postgresql://"),
     ],
 )
-def test_an_error_is_one_line(stocked, tmp_path, place, out, sentence):
+def test_an_error_is_one_line(tmp_path, place, out, sentence):
+    Repository(tmp_path / "tasks.db").close()
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("these are notes\n" * 100)
     result = run(place if "://" in place else tmp_path / place, "--out", tmp_path / out)

@@ -102,7 +102,7 @@ def repository_file(tmp_path_factory) -> Path:
             sources = repository.policies()
             run = transfer(task, list(sources), episodes=episodes, rng=0, selector="exp3-transfer")
             repository.add(task, run.policy, run=run)
-        repository.cluster(n_clusters=2, rng=0)
+        repository.cluster(n_clusters=2, rng=0, restarts=2, iterations=500)
     return write_report(place / "tasks.db", place / "report.html")
 
 
@@ -141,9 +141,8 @@ def stream_file(tmp_path_factory) -> Path:
     return write_report(place / "tasks.db", place / "report.html")
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_the_first_screen_holds_the_answer_and_its_figures(opened, stream_file, scripts):
-    page = opened(stream_file, viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
+def test_the_first_screen_holds_the_answer_and_its_figures_without_a_script_too(opened, stream_file):
+    page = opened(stream_file, viewport={"width": 1280, "height": 800}, java_script_enabled=False)
     for selector in ("h1", ".made", ".lead", ".facts", ".bars", ".trend svg", ".trend figcaption"):
         box = page.locator(selector).first.bounding_box()
         assert box["height"] > 0
@@ -218,11 +217,10 @@ def test_a_phone_shows_all_without_scrolling_sideways(opened):
 def test_words_without_end_do_not_widen_the_page(opened, tmp_path):
     long = "w" * 300
     file = write_page(page_of_charts(n_tasks=14, name=long, label=long, goal=long), tmp_path / "report.html")
-    for width in (360, 1000):
-        page = opened(file, viewport={"width": width, "height": 740})
-        for kind in KINDS:
-            plot(page, kind)
-        assert overflow(page) == 0
+    page = opened(file, viewport={"width": 360, "height": 740})
+    for kind in KINDS:
+        plot(page, kind)
+    assert overflow(page) == 0
 
 
 def test_paper_holds_every_figure(opened):
