@@ -114,3 +114,9 @@ def test_tasks_that_do_not_belong_together_are_refused():
         model_difference(one, TabularMDP([[0]], [[0]], gamma=0.5))
     with pytest.raises(InvalidInputError, match=r"model_difference: tasks\[1\] is a NoneType"):
         model_difference(one, None)
+
+
+def test_without_a_discount_there_is_no_such_distance():
+    task = TabularMDP([[0]], [[1.0]], gamma=1.0, horizon=3)
+    with pytest.raises(InvalidInputError, match="model_difference: gamma is 1"):
+        model_difference(task, task)

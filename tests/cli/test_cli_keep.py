@@ -14,9 +14,10 @@ import time
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from seams import Output, waiting
 
 from pastmaster import keep, keep_curve
-from pastmaster.cli import main, printing
+from pastmaster.cli import main, print_table
 
 WIDE = """customer,baseline,ppo,dqn,rules,mpc
 Adler,61,80,66,58,79
@@ -313,20 +314,20 @@ def test_who_waits_longer_than_two_seconds_sees_a_bar(tmp_path):
 
 def test_bars_are_for_terminals_and_not_for_the_quiet(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert printing.Output().bars
-    assert not printing.Output(quiet=True).bars
+    assert Output().bars
+    assert not Output(quiet=True).bars
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    assert not printing.Output().bars
+    assert not Output().bars
 
 
 def test_a_bar_waits_two_seconds(capfd):
-    with printing.waiting("proving", 9.0, wanted=True):
+    with waiting("proving", 9.0, wanted=True):
         time.sleep(0.3)
     assert capfd.readouterr().err == ""
 
 
 def test_no_thread_is_left(scores, monkeypatch):
-    monkeypatch.setattr(printing.Output, "bars", True)
+    monkeypatch.setattr(Output, "bars", True)
     threads = threading.active_count()
     assert run(scores, "-k", 2).exit_code == 0
     assert run(scores, "-k", 9).exit_code == 1
@@ -495,6 +496,6 @@ def test_the_command_loads_no_more_than_it_needs(scores):
 def test_long_names_of_a_column_can_be_told_apart(capsys):
     """In every column: a name is cut where it is alike, not where it differs."""
     names = [f"{'a' * 70}, gravity {gravity}, {'b' * 70}" for gravity in (5, 9)]
-    printing.print_table(("policy", "file", "n"), [(name, f"drawer/{name}.zip", 1) for name in names])
+    print_table(("policy", "file", "n"), [(name, f"drawer/{name}.zip", 1) for name in names])
     _, *lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ") for line in lines] == [["gravity 5"] * 2 + ["1"], ["gravity 9"] * 2 + ["1"]]

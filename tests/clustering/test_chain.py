@@ -13,11 +13,10 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 from scipy import stats
+from seams import filled, sealed
 
-from pastmaster import mhav
-from pastmaster.arrays import sealed
+from pastmaster import mhav, regret_bound
 from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels
-from pastmaster.clustering.cost import filled, regret_bound
 
 LEVEL = 1e-6
 LADDER = np.array([1.0, 4.0, 9.0])

@@ -13,11 +13,9 @@ from fractions import Fraction
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import _column_kernels as kernels, columns, distance, losses as losses_module, losses_of
 
 from pastmaster import InvalidInputError, keep, search_clusterings
-from pastmaster.clustering import _column_kernels as kernels, columns, losses as losses_module
-from pastmaster.clustering.losses import losses_of
-from pastmaster.values import distance
 
 KINDS = ("real", "ties", "twins", "missing", "runtimes", "groups")
 ROUNDING = Fraction(1, 10**8)  # choices that are better by less are not looked for

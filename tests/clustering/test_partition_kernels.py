@@ -9,11 +9,10 @@ import clustering_reference as reference
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from seams import canonical_labels, filled, sealed
 
-from pastmaster import InvalidInputError
-from pastmaster.arrays import sealed
+from pastmaster import InvalidInputError, regret_bound
 from pastmaster.clustering import _chain_kernels as chain, _kernels as kernels, _local_kernels as local
-from pastmaster.clustering.cost import canonical_labels, filled, regret_bound
 
 CASES = [(kind, False) for kind in range(3)] + [(kind, True) for kind in range(2)]
 

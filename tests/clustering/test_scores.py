@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from seams import read_scores
 
 from pastmaster import InvalidInputError, keep, keep_curve
-from pastmaster.clustering.scores import read_scores
 
 NAN = math.nan
 SCORES = [[9.0, 4.0, 1.0], [8.0, 5.0, 2.0], [1.0, NAN, 7.0]]

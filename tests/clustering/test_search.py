@@ -6,6 +6,7 @@ import time
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import _chain_kernels as kernels, bound, classical_scaling, programs, restarts as walking
 
 from pastmaster import (
     Chain,
@@ -16,7 +17,7 @@ from pastmaster import (
     greedy_clustering,
     search_clusterings,
 )
-from pastmaster.clustering import Question, _chain_kernels as kernels, bound, programs, restarts as walking
+from pastmaster.clustering import Question
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -431,8 +432,6 @@ def test_a_cost_of_zero_can_be_drawn(rng, tmp_path):
 
 
 def test_the_drawn_map_keeps_distances_of_the_plane(rng):
-    from pastmaster.clustering.picture import classical_scaling
-
     distance = reference.random_metric(rng, 9)
     points = classical_scaling(distance)
     np.testing.assert_allclose(np.linalg.norm(points[:, None] - points[None], axis=2), distance, atol=1e-6)

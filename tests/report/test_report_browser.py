@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from made_up import HOSTILE, page_of_charts
 
-from pastmaster import ContinualTransfer, Repository, solve, transfer
-from pastmaster.domains import coloured_grid
+from pastmaster import ContinualTransfer, Repository, domains, solve, transfer
 from pastmaster.report import write_page, write_report
 
 pytestmark = pytest.mark.long(10)
@@ -94,7 +93,7 @@ def test_a_point_of_the_map_tells_its_task_cell_and_representative(opened):
 def repository_file(tmp_path_factory) -> Path:
     """The page of a repository whose tasks came with each other's policies; a run of 12 episodes, and one of 1."""
     place = tmp_path_factory.mktemp("repository")
-    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    tasks = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
     with Repository(place / "tasks.db") as repository:
         for i, task in enumerate(tasks[:3]):
             repository.add(task, solve(tasks[(i + 1) % 3]).policy, name=f"{NAME}{i}")
@@ -134,7 +133,7 @@ def lightness(page, selector: str, name: str) -> float:
 def stream_file(tmp_path_factory) -> Path:
     """The page of a repository in which an agent has met five tasks."""
     place = tmp_path_factory.mktemp("stream")
-    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    tasks = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
     with Repository(place / "tasks.db") as repository:
         ContinualTransfer(repository, episodes=20, recluster_every=9, rng=0).run(tasks)
         repository.keep(k=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,11 @@ from pastmaster.checks import chosen, is_finite, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.solving import _iteration_kernels as iteration, _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
-from pastmaster.tables import frame, html_table, shown
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.tabular import Model, check_alike
 from pastmaster.values import _kernels as kernels
 from pastmaster.values.given import listed_tasks, not_a_task
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_TERMS = 10**7  # of a sum that is taken term by term
 ROUNDING = 1e-9  # relative: more than rounding can move a sum of rewards beyond its bound
@@ -47,13 +44,6 @@ class Bounds(NamedTuple):
     @property
     def span(self) -> float:
         return self.upper - self.lower
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row, as a pandas DataFrame."""
-        return frame([self._asdict() | {"span": self.span}])
-
-    def _repr_html_(self) -> str:
-        return html_table([self._asdict() | {"span": self.span}], "Bounds on the return of an episode")
 
     def with_span(self) -> Bounds:
         """The same bounds, or 1 apart where they are equal: a selector divides by the span."""
