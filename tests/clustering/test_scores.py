@@ -242,7 +242,7 @@ def test_lines_may_end_as_on_any_machine(csv_file):
 
 @pytest.mark.parametrize("kind", ["wide", "long"])
 def test_a_large_file_takes_a_few_times_its_size(csv_file, kind):
-    scores = np.random.default_rng(0).normal(size=(1500, 60))
+    scores = np.random.default_rng(0).normal(size=(600, 60))
     if kind == "wide":
         rows = [f"task {i}," + ",".join(f"{score:.4f}" for score in row) for i, row in enumerate(scores)]
         path = csv_file("\n".join(["task," + ",".join(f"p{j}" for j in range(60)), *rows]))
