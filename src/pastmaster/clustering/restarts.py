@@ -165,7 +165,7 @@ class Search:
             arrays = [problem.distance, problem.size_cost, self.ladder, self.chances]
             numbers = [problem.directed, problem.kind, self.plain, self.iterations, self.theta, self.n_clusters]
             key = parallel.digest("search_clusterings", arrays, numbers, items)
-            saved = parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
+            saved = parallel.Saved(folder, key, _walks_to_arrays, _walks_from_arrays)
         return parallel.run(
             self.restart,
             items,
@@ -177,16 +177,6 @@ class Search:
             on_interrupt=self.stop.set,
             caller="search_clusterings",
         )
-
-    def _walks_from_arrays(self, arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
-        labels, cost, trace = arrays["labels"], arrays["cost"], arrays["trace"]
-        shapes = (len(items), self.problem.n_tasks), (len(items),), (len(items), TRACE)
-        types = [array.dtype.str for array in (labels, cost, trace)]
-        if (labels.shape, cost.shape, trace.shape) != shapes or types != ["<i4", "<f8", "<f8"]:
-            raise ValueError("its walks do not fit")
-        if labels.min() < 0 or labels.max() >= self.problem.n_tasks:
-            raise ValueError("its labels are no labels")
-        return [Walk(*walk, True) for walk in zip(labels, cost.tolist(), trace, strict=True)]
 
     def _walk(self, walker: _Walker) -> Walk:
         """The burn-in, the walk and the descent."""
@@ -221,6 +211,11 @@ def _walks_to_arrays(walks: list[Walk]) -> dict[str, Array] | None:
         "cost": np.array([walk.cost for walk in walks]),
         "trace": np.stack([walk.trace for walk in walks]),
     }
+
+
+def _walks_from_arrays(arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
+    walks = zip(arrays["labels"], arrays["cost"].tolist(), arrays["trace"], strict=True)
+    return [Walk(*walk, True) for walk in walks]
 
 
 class _Walker:

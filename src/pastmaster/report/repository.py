@@ -176,8 +176,6 @@ def _met(runs: list[StoredRun]) -> Section:
 def run_curves(run: StoredRun) -> Curves:
     """The returns of a run in windows, and what its task's policy was worth then."""
     cut, returns = _windows(run), np.asarray(run.returns, np.float64)
-    if not np.isfinite(returns).all():
-        raise DamagedError(f"runs {run.id}: a return is not finite")
     middle, deviation = cut.middles, np.array([piece.std() for piece in cut.pieces(returns)])
     lines = [Line("mean return", middle, cut.means(returns), deviation)]
     if math.isfinite(run.value):
@@ -189,8 +187,6 @@ def run_curves(run: StoredRun) -> Curves:
 def run_shares(run: StoredRun) -> Shares:
     """The arms of a run in windows: the learner, the sources most used, and the others together."""
     cut, arms, n_arms = _windows(run), np.asarray(run.arms, np.int64), run.n_sources + 1
-    if not (arms.min() >= 0 and arms.max() < n_arms):
-        raise DamagedError(f"runs {run.id}: an arm is {arms.max()}, must be in 0 .. {n_arms - 1}")
     counts = cut.counts(arms, n_arms)
     share = counts / counts.sum(axis=1, keepdims=True)
     order = np.argsort(-counts[:, :-1].sum(axis=0), kind="stable")
@@ -204,8 +200,6 @@ def run_shares(run: StoredRun) -> Shares:
 def _windows(run: StoredRun) -> Windows:
     """At most ``WINDOWS`` windows of episodes."""
     episodes = len(run.returns)
-    if not episodes or len(run.arms) != episodes:
-        raise DamagedError(f"runs {run.id}: there are {episodes} returns and {len(run.arms)} arms, must be as many")
     return windows(episodes, -(-episodes // WINDOWS))
 
 
