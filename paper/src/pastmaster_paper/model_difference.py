@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from pastmaster.errors import InvalidInputError
-from pastmaster.tasks import TabularMDP
-from pastmaster.tasks.tabular import check_alike
+from pastmaster import InvalidInputError, TabularMDP
 
 
 def model_difference(one: TabularMDP, other: TabularMDP) -> float:
@@ -37,13 +35,12 @@ def model_difference(one: TabularMDP, other: TabularMDP) -> float:
     >>> model_difference(TabularMDP([[0]], [[1.0]], gamma=0.5), TabularMDP([[0]], [[3.0]], gamma=0.5))
     8.0
     """
-    check_alike([one, other], "model_difference")
+    for name in ("n_states", "n_actions", "gamma", "horizon"):  # values depend on each of them
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine != theirs:
+            raise InvalidInputError(f"model_difference: {name} is {mine} and {theirs}, must be the same in both tasks")
     if one.gamma == 1.0:
         raise InvalidInputError("model_difference: gamma is 1, must be below 1 for the paper's distance of two models")
-    if one.horizon != other.horizon:
-        raise InvalidInputError(
-            f"model_difference: the horizons are {one.horizon} and {other.horizon}, must be equal: values depend on it"
-        )
     first, second = one.model(), other.model()
     largest_reward = max(np.abs(first.reward).max(), np.abs(second.reward).max())
     transitions = []
