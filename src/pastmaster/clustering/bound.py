@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,6 @@ from pastmaster.clustering.columns import ColumnProblem
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import DistanceProblem, priced
-from pastmaster.tables import frame
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
@@ -78,11 +74,6 @@ class LowerBound:
         if len(self.possible_c) > 4:
             possible = f"{len(self.possible_c)} from {self.possible_c[0]} to {self.possible_c[-1]}"
         return f"LowerBound(no clustering costs less than {self.value:.6g}; possible numbers of cells: {possible})"
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row to each number of cells, as a pandas DataFrame: its bound, and whether an optimum may have so many."""
-        cells = np.arange(1, len(self.by_c))
-        return frame({"cells": cells, "bound": self.by_c[1:], "possible": np.isin(cells, self.possible_c)})
 
 
 def cost_lower_bound(

@@ -23,6 +23,7 @@ from pastmaster.tables import counted
 MOST_RUNS = 50
 WINDOWS = 100  # of a run, at most
 MOST_ARMS = 7  # sources shown by themselves
+MAP = "Map of the tasks"
 AXES = ("first scaled coordinate", "second scaled coordinate")
 ABOUT = "The tasks solved so far, the few policies kept for all of them, and the runs on the latest tasks."
 NO_TASKS = "No tasks yet: pastmaster repo add puts them in."
@@ -133,19 +134,18 @@ def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Ta
 def _charts(clustering: Clustering, numbers: Indices) -> list[Part]:
     """The map and the distances; where losses count, with the kept policies in place of tasks that represent cells."""
     names, cells, points = clustering.task_names, clustering.labels, task_points(clustering)
+    kept = clustering.representatives
     if not clustering.directed:
-        tasks = Tasks(numbers, names, cells, clustering.representatives[cells])
-        task_map, note = TaskMap("All tasks by distance", tasks, points, AXES), MAP_NOTE
-        distances, beside = Distances("Policy distance", tasks, clustering.distance), DISTANCE_NOTE
-    else:
-        tasks, kept = Tasks(numbers, names, cells, None), clustering.representatives.tolist()
-        policies = [str(clustering.policy(j)) for j in range(clustering.distance.shape[1])]
-        title, what = "All tasks by what they lose", "What each task (row) loses under each policy (column)"
-        task_map, note = TaskMap(title, tasks, points, AXES, [policies[j] for j in kept]), POLICY_MAP_NOTE
-        columns = sorted(set(kept))
-        distances, beside = Distances(what, tasks, clustering.distance, policies, columns), LOSSES_NOTE
-    heading = "Losses" if clustering.directed else "Distances"
-    return [Gallery("Map of the tasks", note, (task_map,)), Gallery(heading, beside, (distances,))]
+        tasks = Tasks(numbers, names, cells, kept[cells])
+        task_map = TaskMap("All tasks by distance", tasks, points, AXES)
+        distances = Distances("Policy distance", tasks, clustering.distance)
+        return [Gallery(MAP, MAP_NOTE, (task_map,)), Gallery("Distances", DISTANCE_NOTE, (distances,))]
+    tasks = Tasks(numbers, names, cells, None)
+    policies = [str(clustering.policy(j)) for j in range(clustering.distance.shape[1])]
+    task_map = TaskMap("All tasks by what they lose", tasks, points, AXES, [policies[j] for j in kept.tolist()])
+    what = "What each task (row) loses under each policy (column)"
+    distances = Distances(what, tasks, clustering.distance, policies, np.unique(kept).tolist())
+    return [Gallery(MAP, POLICY_MAP_NOTE, (task_map,)), Gallery("Losses", LOSSES_NOTE, (distances,))]
 
 
 def _some(names: Sequence[str]) -> str:
