@@ -79,7 +79,6 @@ if TYPE_CHECKING:
         Bounds as Bounds,
         cross_values as cross_values,
         evaluate as evaluate,
-        model_difference as model_difference,
         policy_distance as policy_distance,
         return_bounds as return_bounds,
         return_spread as return_spread,
@@ -102,7 +101,7 @@ _PLACES = {
     "service": "Client",
     "solving": "Solution solve",
     "tasks": "GymTask JaxTask TabularEnv TabularMDP",
-    "values": "Bounds cross_values evaluate model_difference policy_distance return_bounds return_spread",
+    "values": "Bounds cross_values evaluate policy_distance return_bounds return_spread",
 }
 _MODULE = {name: module for module, names in _PLACES.items() for name in names.split()}
 _SUBMODULES = ("domains", "errors", "policies", "testing")

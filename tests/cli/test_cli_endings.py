@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from pastmaster import Repository, RepositoryError
+from pastmaster import Repository, RepositoryError, domains
 from pastmaster.cli import main
-from pastmaster.domains import coloured_grid
 
 MANY = ("--domain", "coloured-grid", "--count", "6")
 
@@ -25,7 +24,7 @@ def run(*arguments: object) -> Result:
 @pytest.fixture
 def db(tmp_path):
     with Repository(tmp_path / "tasks.db") as repository:
-        repository.add(coloured_grid.task([1, 0.5], size=4))
+        repository.add(domains.coloured_grid.task([1, 0.5], size=4))
     return tmp_path / "tasks.db"
 
 
@@ -92,7 +91,7 @@ def test_output_that_nobody_reads_ends_a_command_quietly(db):
 
 
 def test_ends_of_lines_and_tabs_in_names_are_escapes(tmp_path):
-    task, path = coloured_grid.task([1, 0.5], size=4), tmp_path / "task.npz"
+    task, path = domains.coloured_grid.task([1, 0.5], size=4), tmp_path / "task.npz"
     arrays = {name: getattr(task, name) for name in ("next_state", "reward", "terminated", "gamma", "horizon")}
     np.savez(path, **arrays, name="two\nlines\tand a tab")
     shown = r"two\nlines\tand a tab"

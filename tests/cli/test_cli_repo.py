@@ -24,14 +24,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from seams import rows
 
-from pastmaster import Repository, cross_values, keep, policy_distance, solve, transfer
+from pastmaster import Repository, cross_values, domains, keep, policy_distance, solve, transfer
 from pastmaster.cli import main
-from pastmaster.domains import coloured_grid
-from pastmaster.repository import rows
 
-TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
-NEW = coloured_grid.task([0.2, 0.9], size=4)
+TASKS = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+NEW = domains.coloured_grid.task([0.2, 0.9], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = [
     ["demo"], ["keep"], ["transfer"], ["continual"], ["report"],
@@ -182,7 +181,10 @@ def test_a_task_from_a_file_is_added_as_it_is(db, tmp_path):
 
 
 def test_a_name_in_the_file_counts_and_quiet_prints_the_ids(db, tmp_path):
-    files = [write_task(tmp_path / f"{i}.npz", coloured_grid.task([i / 10, 1], size=4), name=f"no {i}") for i in (1, 2)]
+    files = [
+        write_task(tmp_path / f"{i}.npz", domains.coloured_grid.task([i / 10, 1], size=4), name=f"no {i}")
+        for i in (1, 2)
+    ]
     assert fine("repo", "add", db, *files, "--quiet") == "3\n5\n"  # one of them is there already
     assert told("repo", "show", db, 5)["name"] == "no 2"
 

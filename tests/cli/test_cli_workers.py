@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pastmaster import Repository
+from pastmaster import Repository, domains
 from pastmaster.cli import main
-from pastmaster.domains import coloured_grid
 
-TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+TASKS = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 GRID = ("--gym", "pastmaster/ColouredGrid-v0", "--kwargs", '{"weights": [0.2, 0.9], "size": 4}')
 COMMANDS = {
     "keep": ("repo", "keep", "{db}", "-k", "2", "--symmetric", "--restarts", "2", "--json"),

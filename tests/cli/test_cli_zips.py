@@ -14,6 +14,7 @@ pytest.importorskip("stable_baselines3")
 
 import sb3_models as models
 from click.testing import CliRunner
+from seams import arm_settings
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from pastmaster import Repository, load_sb3
@@ -109,7 +110,6 @@ def test_a_drawer_of_zips_from_an_empty_folder_to_a_new_task(arms):
 @pytest.mark.parametrize("learner", ["td3", "ddpg"])
 def test_learners_that_explore_by_noise_have_some(here, learner):
     from pastmaster import GymTask
-    from pastmaster.cli.options import arm_settings
 
     settings = arm_settings(None, learner, GymTask("Pendulum-v1"))
     assert list(settings) == ["learner"]

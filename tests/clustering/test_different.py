@@ -7,10 +7,10 @@ import itertools
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import different_cells
 
 from pastmaster import Clustering, search_clusterings
 from pastmaster.clustering import Question
-from pastmaster.clustering.different import different_cells
 
 SMALL = {"restarts": 4, "iterations": 3000}
 

@@ -10,9 +10,9 @@ from typing import Any
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import _bound_kernels, _chain_kernels
 
 from pastmaster import InvalidInputError, search_clusterings
-from pastmaster.clustering import _bound_kernels, _chain_kernels
 
 SETTING = {"episodes": 1000, "span": 2.0}
 

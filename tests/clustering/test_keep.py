@@ -13,11 +13,9 @@ from fractions import Fraction
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import _column_kernels as kernels, columns, distance, losses as losses_module, losses_of
 
 from pastmaster import InvalidInputError, keep, search_clusterings
-from pastmaster.clustering import _column_kernels as kernels, columns, losses as losses_module
-from pastmaster.clustering.losses import losses_of
-from pastmaster.values import distance
 
 KINDS = ("real", "ties", "twins", "missing", "runtimes", "groups")
 ROUNDING = Fraction(1, 10**8)  # choices that are better by less are not looked for
@@ -155,7 +153,7 @@ def test_the_answer_for_a_limit_is_the_fewest_and_of_these_the_best(rng, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_for_learning_is_the_best_of_all_partitions(rng, kind):
-    for _ in range(4):
+    for _ in range(1):
         scores = drawn(rng, kind)[:6]
         losses, setting = losses_of(scores), {"episodes": 200, "span": 1.0}
         n_policies = scores.shape[1]
@@ -282,8 +280,8 @@ def test_time_is_limited_for_search_and_proof_together(rng, question):
     scores = rng.random((400, 400))
     keep(scores[:20, :20], rng=0, **question)  # compiled
     begun = time.perf_counter()
-    found = keep(scores, rng=0, time_limit=2.0, **question)
-    assert time.perf_counter() - begun < 10  # the paper's search alone takes longer
+    found = keep(scores, rng=0, time_limit=0.7, **question)
+    assert time.perf_counter() - begun < 5  # the paper's search alone takes longer
     assert found.lower_bound <= found.cost
 
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from seams import columns, losses_of
 
 from pastmaster import Clustering, InvalidInputError, keep, keep_curve
-from pastmaster.clustering import columns
-from pastmaster.clustering.losses import losses_of
 
 TASKS, POLICIES = [f"customer {i}" for i in range(12)], ["ppo", "dqn", "sac", "rules", "mpc", "random"]
 

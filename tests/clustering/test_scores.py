@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from seams import read_scores
 
 from pastmaster import InvalidInputError, keep, keep_curve
-from pastmaster.clustering.scores import read_scores
 
 NAN = math.nan
 SCORES = [[9.0, 4.0, 1.0], [8.0, 5.0, 2.0], [1.0, NAN, 7.0]]
@@ -242,7 +242,7 @@ def test_lines_may_end_as_on_any_machine(csv_file):
 
 @pytest.mark.parametrize("kind", ["wide", "long"])
 def test_a_large_file_takes_a_few_times_its_size(csv_file, kind):
-    scores = np.random.default_rng(0).normal(size=(1500, 60))
+    scores = np.random.default_rng(0).normal(size=(600, 60))
     if kind == "wide":
         rows = [f"task {i}," + ",".join(f"{score:.4f}" for score in row) for i, row in enumerate(scores)]
         path = csv_file("\n".join(["task," + ",".join(f"p{j}" for j in range(60)), *rows]))

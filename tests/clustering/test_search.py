@@ -6,6 +6,7 @@ import time
 import clustering_reference as reference
 import numpy as np
 import pytest
+from seams import _chain_kernels as kernels, bound, classical_scaling, programs, restarts as walking
 
 from pastmaster import (
     Chain,
@@ -16,7 +17,7 @@ from pastmaster import (
     greedy_clustering,
     search_clusterings,
 )
-from pastmaster.clustering import Question, _chain_kernels as kernels, bound, programs, restarts as walking
+from pastmaster.clustering import Question
 
 SETTING = {"episodes": 300, "span": 0.5}
 SMALL = {"restarts": 4, "iterations": 5000}
@@ -245,8 +246,8 @@ def test_a_time_limit_holds_for_search_and_proof_together(rng):
     losses, question = rng.random((250, 250)), {"episodes": 1e4, "span": 1.0, "directed": True, "rng": rng}
     search_clusterings(losses[:9, :9], **question, restarts=1, iterations=10, certify=True)  # compile first
     begun = time.perf_counter()
-    found = search_clusterings(losses, **question, iterations=10**8, certify=True, time_limit=2.0)
-    assert time.perf_counter() - begun < 10  # the proof alone would take 30 seconds
+    found = search_clusterings(losses, **question, iterations=10**8, certify=True, time_limit=1.0)
+    assert time.perf_counter() - begun < 8  # the proof alone would take 30 seconds
     assert 0 < found.lower_bound < found.cost
 
 
@@ -315,23 +316,15 @@ def test_any_theta_moves_tasks(rng, theta):
 # numbers near the smallest there are
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-310, 3e-320])
-@pytest.mark.parametrize("directed", [False, True])
-def test_distances_near_the_smallest_numbers_are_clustered(rng, scale, directed):
-    distance = scale * (reference.random_directed(rng, 6, 5) if directed else reference.random_metric(rng, 6))
-    large = search_clusterings(distance * 2.0**900, n_clusters=3, directed=directed, rng=0, certify=True, **SMALL)
-    found = search_clusterings(distance, n_clusters=3, directed=directed, rng=0, certify=True, **SMALL)
-    assert found.labels.tolist() == large.labels.tolist()
-    assert found.cost == pytest.approx(large.cost * 2.0**-900, rel=1e-3)
-    assert 0.0 < found.lower_bound <= found.cost
-    assert found.distance is not large.distance
-    for span in (scale, 1.0, 1e200):
-        found = search_clusterings(distance, episodes=100, span=span, directed=directed, rng=0, certify=True, **SMALL)
-        exact = exhaustive_clustering(distance, episodes=100, span=span, directed=directed)
-        assert found.cost == pytest.approx(exact.cost, rel=1e-3)
-        assert found.lower_bound <= exact.cost
-    one = search_clusterings(distance, max_radius=10 * scale, directed=directed, rng=0)
-    assert one.n_clusters == 1
+def test_distances_with_too_few_digits_are_refused(rng):
+    distance = reference.random_metric(rng, 6)
+    for scale in (1e-300, 3e-320):
+        with pytest.raises(InvalidInputError, match=r"distance is .* at most, must be 0 or above 1e-150: use other"):
+            search_clusterings(scale * distance, n_clusters=3, rng=0)
+    small = search_clusterings(2.0**-450 * distance, n_clusters=3, rng=0, certify=True, **SMALL)
+    found = search_clusterings(distance, n_clusters=3, rng=0, certify=True, **SMALL)
+    assert small.labels.tolist() == found.labels.tolist()
+    assert small.lower_bound <= small.cost == 2.0**-450 * found.cost
 
 
 # limits
@@ -372,13 +365,14 @@ def test_where_the_clock_is_looked_at_does_not_change_the_ascent(rng, monkeypatc
 def test_a_seed_a_generator_or_nothing(rng):
     distance = reference.random_metric(rng, 9)
     for search in (search_clusterings, greedy_clustering):
-        fresh = search(distance, **SETTING)
-        again = search(distance, **SETTING, rng=fresh.seed)
+        setting = SETTING | (SMALL if search is search_clusterings else {})
+        fresh = search(distance, **setting)
+        again = search(distance, **setting, rng=fresh.seed)
         assert again.labels.tolist() == fresh.labels.tolist()
         assert (again.cost, again.seed) == (fresh.cost, fresh.seed)
-        assert search(distance, **SETTING, rng=rng).seed is None
-        given = search(distance, **SETTING, rng=np.random.default_rng(7))
-        assert search(distance, **SETTING, rng=7).labels.tolist() == given.labels.tolist()
+        assert search(distance, **setting, rng=rng).seed is None
+        given = search(distance, **setting, rng=np.random.default_rng(7))
+        assert search(distance, **setting, rng=7).labels.tolist() == given.labels.tolist()
         with pytest.raises(InvalidInputError, match=r"rng is 0\.5, must be a seed"):
             search(distance, **SETTING, rng=0.5)
 
@@ -416,7 +410,7 @@ def test_progress_may_be_shown(rng):
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("n_tasks", [1, 2, 15])
+@pytest.mark.parametrize("n_tasks", [1, 15])
 def test_a_searched_clustering_is_drawn_in_three_panels_a_given_one_in_two(rng, tmp_path, directed, n_tasks):
     distance = reference.random_directed(rng, n_tasks, 4) if directed else reference.random_symmetric(rng, n_tasks)
     found = search_clusterings(
@@ -438,8 +432,6 @@ def test_a_cost_of_zero_can_be_drawn(rng, tmp_path):
 
 
 def test_the_drawn_map_keeps_distances_of_the_plane(rng):
-    from pastmaster.clustering.picture import classical_scaling
-
     distance = reference.random_metric(rng, 9)
     points = classical_scaling(distance)
     np.testing.assert_allclose(np.linalg.norm(points[:, None] - points[None], axis=2), distance, atol=1e-6)
@@ -450,7 +442,7 @@ def test_the_drawn_map_keeps_distances_of_the_plane(rng):
 
 def test_long_names_in_a_picture_keep_what_tells_them_apart():
     names = [f"windy corridor with a long name, goal {i}, wind 0.{i}" for i in range(3)]
-    found = search_clusterings(D3, n_clusters=2, rng=0).named(names, names)
+    found = search_clusterings(D3, n_clusters=2, rng=0, **SMALL).named(names, names)
     first, second = found.plot().axes[:2]
     assert [text.get_text() for text in second.get_yticklabels()] == [f"goal {i}, wind 0.{i}" for i in range(3)]
     assert next(text.get_text() for text in first.get_xticklabels()).startswith("goal ")
@@ -493,17 +485,17 @@ def test_cells_that_vanished_leave_no_gap_where_tasks_are_many(monkeypatch):
         assert found.cost == pytest.approx(problem.cost(found.labels))
 
 
-@pytest.mark.parametrize("most", [300, 20])
-def test_tasks_within_the_same_pairs_are_one_task_of_the_program(most):
+def test_tasks_within_the_same_pairs_are_one_task_of_the_program():
     """With all groups the program is the whole one; with few of them its answer is still a clustering."""
-    problem = Question(n_clusters=4, directed=True).about("test", _in_groups(1))
+    losses = _in_groups(1, n_tasks=100)
+    problem = Question(n_clusters=4, directed=True).about("test", losses)
     centre = np.repeat(np.arange(12), 3)
-    radius = np.concatenate([np.quantile(problem.distance[:, j], [0.3, 0.6, 1.0]) for j in range(12)])
+    radius = np.concatenate([np.quantile(losses[:, j], [0.3, 0.6, 1.0]) for j in range(12)])
     deadline = time.perf_counter() + 60
     bound, _ = programs.pair_program(problem, centre, radius, 4, deadline)
-    labels = programs.recombined(problem, centre, radius, 4, deadline, most)
-    assert labels.shape == (300,)
-    paid = problem.cost(problem.labels("test", labels))
-    if most == 300:
-        assert paid <= bound / 300 * (1 + 1e-3)
-    assert paid < problem.distance.max()
+    for most in (100, 20):
+        labels = programs.recombined(problem, centre, radius, 4, deadline, most)
+        assert labels.shape == (100,)
+        paid = problem.cost(problem.labels("test", labels))
+        assert paid < losses.max()
+        assert most < 100 or paid <= bound / 100 * (1 + 1e-3)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from pastmaster import InvalidInputError, keep
+from pastmaster import Clustering, InvalidInputError, keep
 from pastmaster.clustering import Scores
 
 
@@ -107,7 +107,7 @@ def test_long_lists_of_names_are_told_by_the_least_sure(rng):
 
 def test_the_paper_cost_is_refused():
     with pytest.raises(InvalidInputError, match=r"^Clustering\.stability: the answer is to episodes and span, must be"):
-        keep([[1, 2], [2, 1]], episodes=10, span=1.0).stability()
+        Clustering.from_labels([[0, 1], [1, 0]], [0, 1]).stability()
 
 
 def test_nothing_is_sure_where_nothing_is_known_of_noise(tmp_path):

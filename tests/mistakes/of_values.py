@@ -147,9 +147,6 @@ CALLS = {
         ({"task": "x"}, "task is a str, must be a TabularMDP or a GymTask: pass GymTask('x')"),
         ({"task": -1}, "task is a int, must be a TabularMDP or a GymTask"),
     ),
-    "model_difference": Call(pm.model_difference, lambda: {"one": TASK, "other": CHANCE}).refuses(
-        ({"one": None}, "tasks[0] is a NoneType, must be a TabularMDP"),
-    ),
     "values.CrossValues": Call(CrossValues, lambda: {"U": U, "paired": True}).refuses(
         ({"U": "x"}, "U has dtype <U1, must hold numbers"),
         ({"U": [[1.0, 2.0], [3.0]]}, "U is ragged, must have rows of one length"),

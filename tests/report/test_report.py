@@ -22,10 +22,9 @@ from made_up import HOSTILE, LABELS, page_of_charts
 from seams import nice_ticks, payload, run_curves, run_shares
 
 import pastmaster
-from pastmaster import ContinualTransfer, Repository, TabularMDP
+from pastmaster import ContinualTransfer, Repository, TabularMDP, domains
 from pastmaster.cli import main
-from pastmaster.domains import coloured_grid
-from pastmaster.errors import DamagedError, InvalidInputError
+from pastmaster.errors import InvalidInputError
 from pastmaster.report import (
     Curves,
     Distances,
@@ -47,7 +46,7 @@ from pastmaster.repository import StoredRun
 
 PLOTLY = "* plotly.js v"
 HEAD = "label,episode,mean,deviation"
-TASKS = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
+TASKS = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
 
 
 class Elements(HTMLParser):
@@ -282,7 +281,7 @@ def drawer(tmp_path: Path, weights=([1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]), **a
     """A repository of named tasks whose policies came from files, of which some are kept."""
     with Repository(tmp_path / "drawer.db") as repository:
         for i, pair in enumerate(weights):
-            task = coloured_grid.task(pair, size=4)
+            task = domains.coloured_grid.task(pair, size=4)
             given = TabularMDP(
                 task.next_state, task.reward, gamma=task.gamma, terminated=task.terminated, horizon=task.horizon,
                 name=f"hall {i}",
@@ -436,7 +435,7 @@ def test_an_empty_repository_says_what_to_do(tmp_path):
 
 def test_tasks_that_came_or_went_since_the_clustering_are_spoken_of(stocked, tmp_path):
     with Repository(stocked) as repository:
-        repository.add(coloured_grid.task([0.2, 0.9], size=4))
+        repository.add(domains.coloured_grid.task([0.2, 0.9], size=4))
         assert "1 task came after the latest clustering and is not shown." in written(stocked, tmp_path).text
         page = read_page(stocked)
         assert "; 1 task came later and may lose more." in page.lead
@@ -456,7 +455,7 @@ def test_a_name_in_a_repository_is_text(tmp_path):
 
 
 def named(weights, i):
-    task = coloured_grid.task(weights, size=4)
+    task = domains.coloured_grid.task(weights, size=4)
     return TabularMDP(
         task.next_state, task.reward, gamma=task.gamma, terminated=task.terminated, horizon=task.horizon,
         name=f"{HOSTILE}{i}",
@@ -487,23 +486,6 @@ def test_a_run_is_windowed_to_100_points(rng):
     assert shares.arms["learner"][0] == (arms[:13] == 12).mean()
     assert list(shares.arms)[-1] == "the others (5)"
     np.testing.assert_allclose(sum(shares.arms.values()), 1)
-
-
-@pytest.mark.parametrize(
-    ("run", "sentence"),
-    [
-        (stored([1, np.inf], [0, 0]), "runs 7: a return is not finite"),
-        (stored([1, 2], [0, 13]), "runs 7: an arm is 13, must be in 0 .. 12"),
-        (stored([1, 2], [0]), "runs 7: there are 2 returns and 1 arms"),
-        (stored([], []), "runs 7: there are 0 returns"),
-    ],
-)
-def test_a_run_that_makes_no_sense_is_refused(run, sentence):
-    def both(run):
-        return run_curves(run), run_shares(run)
-
-    with pytest.raises(DamagedError, match=re.escape(sentence)):
-        both(run)
 
 
 def test_of_many_runs_the_newest_are_shown(stocked, monkeypatch):
@@ -552,7 +534,8 @@ def test_the_command_says_where_the_page_is(stocked, tmp_path):
         ("mysql://host/name", "page.html", "must begin with postgresql://"),
     ],
 )
-def test_an_error_is_one_line(stocked, tmp_path, place, out, sentence):
+def test_an_error_is_one_line(tmp_path, place, out, sentence):
+    Repository(tmp_path / "tasks.db").close()
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("these are notes\n" * 100)
     result = run(place if "://" in place else tmp_path / place, "--out", tmp_path / out)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from made_up import HOSTILE, page_of_charts
 
-from pastmaster import ContinualTransfer, Repository, solve, transfer
-from pastmaster.domains import coloured_grid
+from pastmaster import ContinualTransfer, Repository, domains, solve, transfer
 from pastmaster.report import write_page, write_report
 
 pytestmark = pytest.mark.long(10)
@@ -94,7 +93,7 @@ def test_a_point_of_the_map_tells_its_task_cell_and_representative(opened):
 def repository_file(tmp_path_factory) -> Path:
     """The page of a repository whose tasks came with each other's policies; a run of 12 episodes, and one of 1."""
     place = tmp_path_factory.mktemp("repository")
-    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    tasks = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
     with Repository(place / "tasks.db") as repository:
         for i, task in enumerate(tasks[:3]):
             repository.add(task, solve(tasks[(i + 1) % 3]).policy, name=f"{NAME}{i}")
@@ -102,7 +101,7 @@ def repository_file(tmp_path_factory) -> Path:
             sources = repository.policies()
             run = transfer(task, list(sources), episodes=episodes, rng=0, selector="exp3-transfer")
             repository.add(task, run.policy, run=run)
-        repository.cluster(n_clusters=2, rng=0)
+        repository.cluster(n_clusters=2, rng=0, restarts=2, iterations=500)
     return write_report(place / "tasks.db", place / "report.html")
 
 
@@ -134,16 +133,15 @@ def lightness(page, selector: str, name: str) -> float:
 def stream_file(tmp_path_factory) -> Path:
     """The page of a repository in which an agent has met five tasks."""
     place = tmp_path_factory.mktemp("stream")
-    tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
+    tasks = domains.coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5], [0.3, 0.3]], size=4)
     with Repository(place / "tasks.db") as repository:
         ContinualTransfer(repository, episodes=20, recluster_every=9, rng=0).run(tasks)
         repository.keep(k=1)
     return write_report(place / "tasks.db", place / "report.html")
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_the_first_screen_holds_the_answer_and_its_figures(opened, stream_file, scripts):
-    page = opened(stream_file, viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
+def test_the_first_screen_holds_the_answer_and_its_figures_without_a_script_too(opened, stream_file):
+    page = opened(stream_file, viewport={"width": 1280, "height": 800}, java_script_enabled=False)
     for selector in ("h1", ".made", ".lead", ".facts", ".bars", ".trend svg", ".trend figcaption"):
         box = page.locator(selector).first.bounding_box()
         assert box["height"] > 0
@@ -218,11 +216,10 @@ def test_a_phone_shows_all_without_scrolling_sideways(opened):
 def test_words_without_end_do_not_widen_the_page(opened, tmp_path):
     long = "w" * 300
     file = write_page(page_of_charts(n_tasks=14, name=long, label=long, goal=long), tmp_path / "report.html")
-    for width in (360, 1000):
-        page = opened(file, viewport={"width": width, "height": 740})
-        for kind in KINDS:
-            plot(page, kind)
-        assert overflow(page) == 0
+    page = opened(file, viewport={"width": 360, "height": 740})
+    for kind in KINDS:
+        plot(page, kind)
+    assert overflow(page) == 0
 
 
 def test_paper_holds_every_figure(opened):

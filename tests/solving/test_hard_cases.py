@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pastmaster import TabularMDP, cross_values, evaluate, return_bounds, solve
-from pastmaster.domains import surveillance
+from pastmaster import TabularMDP, cross_values, domains, evaluate, return_bounds, solve
 
 
 def serpentine(size: int, gamma: float) -> TabularMDP:
@@ -85,5 +84,5 @@ def test_rows_that_nearly_sum_to_one_are_made_to():
 
 def test_a_family_has_a_task_of_every_sequence():
     for seed in range(20):
-        tasks = surveillance.family(6, 2, rng=np.random.default_rng(seed), n_sequences=6)
-        assert len(np.unique(surveillance.group_sequences(tasks), axis=0)) == 6
+        tasks = domains.surveillance.family(6, 2, rng=np.random.default_rng(seed), n_sequences=6)
+        assert len(np.unique(domains.surveillance.group_sequences(tasks), axis=0)) == 6

@@ -6,11 +6,10 @@ import reference
 from hypothesis import given
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
+from seams import cross as values_cross
 
 from pastmaster import InvalidInputError, TabularMDP, cross_values, domains, evaluate, solve
-from pastmaster.domains import windy_corridor
 from pastmaster.policies import TablePolicy
-from pastmaster.values import cross as values_cross
 
 HORIZONS = (None, 1, 2, 31, 64, 65, 200, 1000)
 
@@ -369,6 +368,6 @@ def test_only_tasks_with_the_same_targets_and_horizon_are_stacked():
 
 
 def test_the_windy_corridors_are_stacked_by_goal():
-    tasks = windy_corridor.family()
+    tasks = domains.windy_corridor.family()
     cross = values_cross._Cross(tasks, [np.zeros(tasks[0].n_states, int)])
     assert sorted(map(len, cross.together)) == [9] * 10

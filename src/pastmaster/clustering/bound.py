@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,7 @@ from pastmaster.clustering.columns import ColumnProblem
 from pastmaster.clustering.partition import relative_gap
 from pastmaster.clustering.programs import pair_program
 from pastmaster.clustering.question import DistanceProblem, priced
-from pastmaster.tables import frame, html_table
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SHOWN = 20  # numbers of cells in a notebook
 EPS = 2.0**-52
 ROUND = 400  # steps of ascent for every number of cells; those that stay possible get five times as many
 HIGHS_TOLERANCE = 1e-6
@@ -79,15 +74,6 @@ class LowerBound:
         if len(self.possible_c) > 4:
             possible = f"{len(self.possible_c)} from {self.possible_c[0]} to {self.possible_c[-1]}"
         return f"LowerBound(no clustering costs less than {self.value:.6g}; possible numbers of cells: {possible})"
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row to each number of cells, as a pandas DataFrame: its bound, and whether an optimum may have so many."""
-        cells = np.arange(1, len(self.by_c))
-        return frame({"cells": cells, "bound": self.by_c[1:], "possible": np.isin(cells, self.possible_c)})
-
-    def _repr_html_(self) -> str:
-        rows = [{"cells": c, "no clustering costs less than": float(self.by_c[c])} for c in self.possible_c[:SHOWN]]
-        return html_table(rows, repr(self))
 
 
 def cost_lower_bound(
@@ -130,15 +116,6 @@ def cost_lower_bound(
 def bounded(problem: DistanceProblem, labels: IntArray, seconds: float) -> LowerBound:
     """The bound for any cost of the number of cells."""
     deadline = time.perf_counter() + seconds
-    large, factor = problem.magnified()
-    found = _bounded(large, labels, deadline)
-    if factor == 1.0:
-        return found
-    value, by_c = np.nextafter(found.value / factor, 0.0), np.nextafter(found.by_c / factor, 0.0)
-    return LowerBound(float(value), found.possible_c, sealed(by_c), problem.cost(found.labels), found.labels)
-
-
-def _bounded(problem: DistanceProblem, labels: IntArray, deadline: float) -> LowerBound:
     search, counts = _Bounding(problem, labels, deadline), problem.question.counts(problem.n_tasks)
     for iterations, fresh in ((ROUND, False), (ROUND, True), (5 * ROUND, False)):
         for c in search.possible(counts):

@@ -27,6 +27,7 @@ from pastmaster.clustering import _kernels as kernels
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
+SMALLEST = 1e-150
 Kind = Literal["average", "worst", "max_diameter"]
 KINDS: tuple[Kind, ...] = ("average", "worst", "max_diameter")  # in the order of the kernels' numbers
 
@@ -120,4 +121,7 @@ def checked_distance(caller: str, distance: npt.ArrayLike, directed: bool) -> Fl
             i, j = np.argwhere(bad)[0]
             other = f" but distance[{j}, {i}] is {matrix[j, i]}" if "symmetric" in rule else ""
             raise InvalidInputError(f"{caller}: distance[{i}, {j}] is {matrix[i, j]}{other}, {rule}")
+    largest = matrix.max()
+    if 0.0 < largest < SMALLEST:  # products of such numbers have too few digits left
+        raise InvalidInputError(f"{caller}: distance is {largest} at most, must be 0 or above 1e-150: use other units")
     return sealed(matrix)

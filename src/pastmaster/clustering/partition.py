@@ -336,16 +336,18 @@ class Clustering:
         return ", proven optimal" if self.is_optimal else f", within {math.ceil(1000 * self.gap) / 10:.1f}% of optimal"
 
     def _repr_html_(self) -> str:
-        losses, rows, weights = self.losses, [], np.ones(len(self.labels)) if self.weights is None else self.weights
-        for cell, (column, radius) in enumerate(zip(self.representatives.tolist(), self.radii.tolist(), strict=True)):
+        rows = []
+        for cell, radius in enumerate(self.radii.tolist()):
             members = self.members(cell)
             names = ", ".join(str(self.task(i)) for i in members[:SHOWN].tolist())
             more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
-            counts = bool(weights[members].sum() > 0)
-            mean_loss = float(np.average(losses[members], weights=weights[members])) if counts else None
             rows.append(
-                {"kept policy": self.policy(column), "tasks": len(members), "mean loss": mean_loss, "radius": radius}
-                | {"stands for": f"{names}{more}"}
+                {
+                    "kept policy": self.policies[cell],
+                    "tasks": len(members),
+                    "most lost": radius,
+                    "stands for": f"{names}{more}",
+                }
             )
         return html_table(rows, repr(self))
 

@@ -94,77 +94,83 @@ def _names(clustering: Clustering, tasks: bool) -> list[str]:
 
 def _distances(axes: Any, clustering: Clustering, order: LongArray) -> None:
     """A heat map; kept columns are marked above it and named below, with all others where there is room."""
-    columns = np.arange(clustering.distance.shape[1]) if clustering.directed else order
-    what, scale = ("policy", "loss under the policy") if clustering.directed else ("task", "policy distance")
-    title = "Loss of each task under each policy" if clustering.directed else "Distances between tasks"
-    all_named = len(columns) <= MOST_NAMES
-    title = f"{title}\n(▼ kept)" if all_named else f"{title}\n(▼ kept, named below)"
+    directed, n_columns = clustering.directed, clustering.distance.shape[1]
+    columns = np.arange(n_columns) if directed else order
     some = np.unique(np.linspace(0, len(order) - 1, MOST_ROWS).astype(np.int64))
     values = clustering.distance[order[some]][:, columns]
     untried = np.isinf(values)
-    values = np.where(untried, np.nan, values)
-    figures.matrix(axes, values, title=title, rows="task, grouped by kept policy", columns=what, scale=scale)
-    axes.images[-1].set_extent((-0.5, len(columns) - 0.5, len(order) - 0.5, -0.5))
-    axes.set_aspect("auto")
+    title = "Loss of each task under each policy" if directed else "Distances between tasks"
+    notes = ["▼ kept" if n_columns <= MOST_NAMES else "▼ kept, named below"]
     if untried.any():
         axes.set_facecolor("lightgrey")
-        title = f"{title[:-1]}; grey: not tried)"
-    axes.set_title(title, pad=12.0)  # above the marks
-    for edge in _edges(clustering):
-        axes.axhline(edge, color="white", linewidth=0.8)
-    kept = np.unique(clustering.representatives)
-    places = np.argsort(columns)[kept]
-    axes.plot(places, np.full(len(places), -0.5), "v", color=MARK, markersize=9, clip_on=False, zorder=5)
-    _name_columns(axes, clustering, np.asarray(columns, np.int64))
+        notes.append("grey: not tried")
+    figures.matrix(
+        axes,
+        np.where(untried, np.nan, values),
+        title=title,
+        rows="task, grouped by kept policy",
+        columns="policy" if directed else "task",
+        scale="loss under the policy" if directed else "policy distance",
+    )
+    axes.images[-1].set_extent((-0.5, n_columns - 0.5, len(order) - 0.5, -0.5))
+    axes.set_aspect("auto")
+    axes.set_title(f"{title}\n({'; '.join(notes)})", pad=12.0)  # above the marks
+    _separate(axes, clustering, "white")
+    kept = np.flatnonzero(np.isin(columns, clustering.representatives))
+    axes.plot(kept, np.full(len(kept), -0.5), "v", color=MARK, markersize=9, clip_on=False, zorder=5)
+    _name_columns(axes, clustering, np.asarray(columns, np.int64), kept)
     _name_rows(axes, clustering, order)
 
 
-def _name_columns(axes: Any, clustering: Clustering, columns: LongArray) -> None:
+def _name_columns(axes: Any, clustering: Clustering, columns: LongArray, kept: LongArray) -> None:
     """Every column by name, the kept ones in bold; of too many columns the kept ones alone."""
-    kept = np.isin(columns, clustering.representatives)
-    shown = np.arange(len(columns)) if len(columns) <= MOST_NAMES else np.flatnonzero(kept)
+    shown = np.arange(len(columns)) if len(columns) <= MOST_NAMES else kept
     if len(shown) > MOST_NAMES:
         return
     named = _names(clustering, tasks=False)
     names = [named[j] for j in columns[shown].tolist()]
     upright = max(map(len, names)) <= 3 and len(columns) <= MOST_KEPT_NAMES
-    axes.set_xticks(shown, names, rotation=0 if upright else 90, fontsize=8 if len(shown) <= SOME_NAMES else 7)
-    for label, is_kept in zip(axes.get_xticklabels(), kept[shown].tolist(), strict=True):
-        if is_kept:
+    axes.set_xticks(shown, names, rotation=0 if upright else 90, fontsize=_size(len(shown)))
+    for place, label in zip(shown.tolist(), axes.get_xticklabels(), strict=True):
+        if place in kept:
             label.set(color=MARK, fontweight="bold")
-
-
-def _edges(clustering: Clustering) -> FloatArray:
-    """Where groups meet, in rows ordered by group."""
-    return np.asarray(np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5, np.float64)
 
 
 def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
     """Every row by the name or number of its task, not by its place; of too many rows some."""
-    rows = np.arange(len(order))
-    if len(order) > MOST_NAMES:
-        rows = np.linspace(0, len(order) - 1, SOME_NAMES).round().astype(np.int64)
+    n_named = len(order) if len(order) <= MOST_NAMES else SOME_NAMES
+    rows = np.linspace(0, len(order) - 1, n_named).round().astype(np.int64)
     names = _names(clustering, tasks=True)
-    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=8 if len(order) <= SOME_NAMES else 7)
+    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=_size(len(order)))
+
+
+def _size(n_names: int) -> int:
+    """The size of the letters of so many names."""
+    return 8 if n_names <= SOME_NAMES else 7
+
+
+def _separate(axes: Any, clustering: Clustering, colour: str) -> None:
+    """Lines where groups meet, in rows ordered by group."""
+    for edge in np.cumsum(np.bincount(clustering.labels))[:-1] - 0.5:
+        axes.axhline(edge, color=colour, linewidth=0.8, zorder=0.5)
 
 
 def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
     """A bar to each task, in the rows of the heat map, coloured by the kept policy that is best for it."""
     best, losses = (array[order] for array in clustering.served())
-    kept = list(dict.fromkeys(clustering.representatives.tolist()))
     rows, policies, names = np.arange(len(order)), clustering.representatives[best], _names(clustering, tasks=False)
-    for number, column in enumerate(kept):
+    for number, column in enumerate(dict.fromkeys(clustering.representatives.tolist())):
         those = policies == column
         again, place = divmod(number, len(figures.COLOURS))
-        colour, hatch = figures.COLOURS[place], HATCHES[again % len(HATCHES)]
-        label = f"{names[column]} ({int(those.sum())})" if number < MOST_KEPT_NAMES else None
+        style: dict[str, Any] = {"color": figures.COLOURS[place], "hatch": HATCHES[again % len(HATCHES)]}
+        if number < MOST_KEPT_NAMES:
+            style["label"] = f"{names[column]} ({int(those.sum())})"
         if len(order) <= MOST_BARS:
-            axes.barh(rows[those], losses[those], height=0.8, label=label, color=colour, hatch=hatch)
-            axes.plot(losses[those], rows[those], "o", color=colour, markersize=4, clip_on=False)
+            axes.barh(rows[those], losses[those], height=0.8, **style)
+            axes.plot(losses[those], rows[those], "o", color=style["color"], markersize=4, clip_on=False)
         else:
-            axes.fill_betweenx(rows, np.where(those, losses, 0.0), step="mid", label=label, color=colour, hatch=hatch)
-    for edge in _edges(clustering):
-        axes.axhline(edge, color="lightgrey", linewidth=0.6, zorder=0)
+            axes.fill_betweenx(rows, np.where(those, losses, 0.0), step="mid", **style)
+    _separate(axes, clustering, "lightgrey")
     mean = clustering.mean_loss
     axes.axvline(mean, color="black", linestyle=":", linewidth=1.2, label=f"mean {mean:.3g}")
     axes.set_ylim(len(order) - 0.5, -0.5)
@@ -174,8 +180,8 @@ def _losses(axes: Any, clustering: Clustering, order: LongArray) -> None:
         title, measure = "What each task loses under the best kept policy", "loss"
     axes.set(title=f"{title}\n(0: nothing)", xlabel=measure)
     _name_rows(axes, clustering, order)
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}  # not over the bars
-    axes.legend(fontsize=8, title="kept policy (its tasks)", **below)
+    # below the bars, not over them
+    axes.legend(fontsize=8, title="kept policy (its tasks)", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
 
 
 def _trace(axes: Any, clustering: Clustering) -> None:

@@ -23,24 +23,15 @@ def pair_program(
     Every task joins a pair, c pairs are used; symmetric: a used pair holds its centre and a centre serves once.
     The bound is infinite if there is no such clustering, and -infinite if time is up before it is found.
     """
-    from scipy import optimize
-
     if len(centre) == 0:
         return np.inf, None
     members = [np.flatnonzero(problem.distance[:, j] <= r) for j, r in zip(centre, radius, strict=True)]
     pair, task = np.repeat(np.arange(len(centre)), [len(m) for m in members]), np.concatenate(members)
-    unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))  # HiGHS's tolerances are absolute
+    unit = _unit(radius)
     constraints = _constraints(centre, pair, task, problem.n_tasks, c, not problem.directed)
-    left = deadline - time.perf_counter()  # to write the program down takes time too
-    if left <= 0.0:
+    result = _solved(radius[pair] / unit, constraints, len(centre), deadline, 1e-9)
+    if result is None:
         return -np.inf, None
-    result = optimize.milp(
-        np.concatenate([np.zeros(len(centre)), radius[pair] / unit]),
-        constraints=constraints,
-        integrality=np.concatenate([np.ones(len(centre)), np.zeros(len(task))]),
-        bounds=optimize.Bounds(0.0, 1.0),
-        options={"time_limit": left, "mip_rel_gap": 1e-9},
-    )
     if result.status == 2:  # infeasible
         return np.inf, None
     labels = None
@@ -62,33 +53,45 @@ def recombined(
     more than ``most`` groups, those of most tasks make the program. In the end every task joins the smallest of the
     chosen pairs that it is within, or else the centre it loses least by.
     """
-    from scipy import optimize
-
     within = problem.distance[:, centre] <= radius
     patterns, counts = np.unique(np.packbits(within, axis=1), axis=0, return_counts=True)
     largest = np.sort(np.argsort(-counts, kind="stable")[:most])
     held = np.unpackbits(patterns[largest], axis=1, count=len(centre)).astype(np.bool_)
     task, pair = np.nonzero(held)
-    unit = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))
-    constraints = _constraints(centre, pair, task, len(held), c, symmetric=False)
-    left = deadline - time.perf_counter()
-    if left <= 0.0 or not held.any(axis=1).all():
+    if not held.any(axis=1).all():
         return None
+    constraints = _constraints(centre, pair, task, len(held), c, symmetric=False)
     share = counts[largest] / counts[largest].sum() * len(held)
-    result = optimize.milp(
-        np.concatenate([np.zeros(len(centre)), share[task] * radius[pair] / unit]),
-        constraints=constraints,
-        integrality=np.concatenate([np.ones(len(centre)), np.zeros(len(task))]),
-        bounds=optimize.Bounds(0.0, 1.0),
-        options={"time_limit": left, "mip_rel_gap": 1e-4},
-    )
-    if result.x is None:
+    result = _solved(share[task] * radius[pair] / _unit(radius), constraints, len(centre), deadline, 1e-4)
+    if result is None or result.x is None:
         return None
     used = np.flatnonzero(result.x[: len(centre)] > 0.5)
     inside = np.where(within[:, used], radius[used], np.inf)
     nearest = problem.distance[:, centre[used]].argmin(axis=1)
     labels: IntArray = np.where(np.isfinite(inside.min(axis=1)), inside.argmin(axis=1), nearest).astype(np.int32)
     return labels
+
+
+def _unit(radius: FloatArray) -> float:
+    """A power of two near the largest radius: HiGHS's tolerances are absolute."""
+    unit: float = 2.0 ** math.ceil(math.log2(max(float(radius.max()), 2.0**-1000)))
+    return unit
+
+
+def _solved(cost: FloatArray, constraints: list[Any], n_pairs: int, deadline: float, gap: float) -> Any:
+    """The program with this cost of joining, as HiGHS leaves it at the deadline; None if that has passed."""
+    from scipy import optimize
+
+    left = deadline - time.perf_counter()  # to write the program down took time too
+    if left <= 0.0:
+        return None
+    return optimize.milp(
+        np.concatenate([np.zeros(n_pairs), cost]),
+        constraints=constraints,
+        integrality=np.concatenate([np.ones(n_pairs), np.zeros(len(cost))]),
+        bounds=optimize.Bounds(0.0, 1.0),
+        options={"time_limit": left, "mip_rel_gap": gap},
+    )
 
 
 def _constraints(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray, sealed
+from pastmaster.arrays import BoolArray, FloatArray, IntArray, LongArray
 from pastmaster.checks import as_real, chosen, flag, text, whole
 from pastmaster.clustering import _kernels as kernels, _local_kernels as local, cost as costs
 from pastmaster.clustering.cost import KINDS, Kind
 from pastmaster.errors import InvalidInputError
 from pastmaster.tables import shown
 
-SMALLEST = 2.0**-500  # distances that are all below it are magnified
 LOOKED_AT = 256  # tasks between two looks at the clock
 
 
@@ -122,21 +121,6 @@ class DistanceProblem:
         self.distance, self.question = distance, question
         self.n_tasks, self.directed, self.kind = len(distance), question.directed, KINDS.index(question.kind)
         self.size_cost = question.size_cost(distance)
-
-    def magnified(self) -> tuple[DistanceProblem, float]:
-        """The same problem in units in which numbers are not too small for arithmetic, and by what they are larger.
-
-        A power of two, 1 most of the time, so that nothing is rounded.
-        """
-        largest = float(self.distance.max())
-        if not 0.0 < largest < SMALLEST:
-            return self, 1.0
-        factor = 2.0 ** min(900, -math.frexp(largest)[1])
-        span, radius = (None if x is None else x * factor for x in (self.question.span, self.question.max_radius))
-        if span is not None and span > 1e290:  # the number of cells alone decides
-            return self, 1.0
-        question = replace(self.question, span=span, max_radius=radius)
-        return DistanceProblem(sealed(self.distance * factor), question), factor
 
     def labels(self, caller: str, labels: npt.ArrayLike) -> IntArray:
         """Labels [N] of a person, as cells 0 .. c - 1 in the order in which they first appear."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,61 +98,50 @@ class Search:
         return labels
 
     def recombine(self, walks: list[Walk], best: Walk) -> IntArray:
-        """The best clustering that can be made of all the walks' cells, or of one walk, after descent."""
+        """The best clustering that can be made of all the walks' cells, or of one walk, after descent.
+
+        Where tasks are many, of the cells of the best walks, as many as memory allows.
+        """
         problem = self.problem
+        many = problem.n_tasks > SMALL
+        labels, cost = best.labels, best.cost
         if self.plain or self.over:
-            return best.labels
-        if problem.n_tasks > SMALL:
-            return self._recombine_many(walks, best)
-        if problem.kind != kernels.AVERAGE:
-            return best.labels
-        found = [problem.cells(walk.labels) for walk in walks]
-        pairs = sorted({pair for cells in found for pair in zip(*(x.tolist() for x in cells), strict=True)})
-        centre, radius = np.array(pairs).T
-
-        def made(count: int, deadline: float) -> IntArray | None:
-            return pair_program(problem, centre.astype(np.int64), radius, count, deadline)[1]
-
-        return self._best_made(made, best, len(pairs), best.labels, best.cost)
-
-    def _recombine_many(self, walks: list[Walk], best: Walk) -> IntArray:
-        """The same where tasks are many: of the cells of the best walks, as many as memory allows."""
-        problem = self.problem
-        labels, cost = problem.descended(best.labels, self.deadline)
-        if not problem.directed or problem.kind != kernels.AVERAGE:
             return labels
-        pairs: set[tuple[int, float]] = set()
-        for walk in sorted(walks, key=lambda walk: walk.cost):
-            cells = problem.cells(walk.labels)
-            more = pairs | {*zip(cells.representatives.tolist(), cells.radii.tolist(), strict=True)}
-            if pairs and len(more) * problem.n_tasks > MOST_WITHIN:
-                break
-            pairs = more
-        centre, radius = np.array(sorted(pairs)).T
-
-        def made(count: int, deadline: float) -> IntArray | None:
-            found = recombined(problem, centre.astype(np.int64), radius, count, deadline, SMALL)
-            if found is None or (self.n_clusters is not None and len(np.unique(found)) != count):
-                return None
-            return problem.labels("search_clusterings", found)
-
-        return self._best_made(made, best, len(pairs), labels, cost)
-
-    def _best_made(
-        self, make: Callable[[int, float], IntArray | None], best: Walk, most: int, labels: IntArray, cost: float
-    ) -> IntArray:
-        """The best of these labels and those made of about as many cells as ``best`` has, ``most`` at most."""
+        if many:
+            labels, cost = problem.descended(labels, self.deadline)
+        if problem.kind != kernels.AVERAGE or (many and not problem.directed):
+            return labels
+        pairs = self._pairs(walks, MOST_WITHIN // problem.n_tasks if many else None)
+        centre, radius = np.array([j for j, _ in pairs]), np.array([r for _, r in pairs])
         c = int(best.labels.max()) + 1
-        counts = range(max(1, c - 1), min(most, c + 1) + 1) if self.n_clusters is None else range(c, c + 1)
+        counts = range(c, c + 1)
+        if self.n_clusters is None:
+            counts = range(max(1, c - 1), min(len(pairs), c + 1) + 1)
         for count in counts:
             if self.over:
                 break
-            made = make(count, min(self.deadline, time.perf_counter() + PROGRAM))
-            if made is not None:
-                made, made_cost = self.problem.descended(made, self.deadline)
-                if made_cost < cost:
-                    labels, cost = made, made_cost
+            deadline = min(self.deadline, time.perf_counter() + PROGRAM)
+            if many:
+                made = recombined(problem, centre, radius, count, deadline, SMALL)
+            else:
+                made = pair_program(problem, centre, radius, count, deadline)[1]
+            if made is None or (many and self.n_clusters is not None and len(np.unique(made)) != count):
+                continue
+            made, made_cost = problem.descended(made, self.deadline)
+            if made_cost < cost:
+                labels, cost = made, made_cost
         return labels
+
+    def _pairs(self, walks: list[Walk], most: int | None) -> list[tuple[int, float]]:
+        """The representatives and radii of the walks' cells, of the cheapest walks first, in order."""
+        pairs: set[tuple[int, float]] = set()
+        for walk in sorted(walks, key=lambda walk: walk.cost):
+            cells = self.problem.cells(walk.labels)
+            more = pairs | {*zip(cells.representatives.tolist(), cells.radii.tolist(), strict=True)}
+            if pairs and most is not None and len(more) > most:
+                break
+            pairs = more
+        return sorted(pairs)
 
     def restart(self, item: Restart) -> Walk:
         """One walk; Ctrl-C ends it with the best it has met."""
@@ -176,7 +165,7 @@ class Search:
             arrays = [problem.distance, problem.size_cost, self.ladder, self.chances]
             numbers = [problem.directed, problem.kind, self.plain, self.iterations, self.theta, self.n_clusters]
             key = parallel.digest("search_clusterings", arrays, numbers, items)
-            saved = parallel.Saved(folder, key, _walks_to_arrays, self._walks_from_arrays)
+            saved = parallel.Saved(folder, key, _walks_to_arrays, _walks_from_arrays)
         return parallel.run(
             self.restart,
             items,
@@ -188,16 +177,6 @@ class Search:
             on_interrupt=self.stop.set,
             caller="search_clusterings",
         )
-
-    def _walks_from_arrays(self, arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
-        labels, cost, trace = arrays["labels"], arrays["cost"], arrays["trace"]
-        shapes = (len(items), self.problem.n_tasks), (len(items),), (len(items), TRACE)
-        types = [array.dtype.str for array in (labels, cost, trace)]
-        if (labels.shape, cost.shape, trace.shape) != shapes or types != ["<i4", "<f8", "<f8"]:
-            raise ValueError("its walks do not fit")
-        if labels.min() < 0 or labels.max() >= self.problem.n_tasks:
-            raise ValueError("its labels are no labels")
-        return [Walk(*walk, True) for walk in zip(labels, cost.tolist(), trace, strict=True)]
 
     def _walk(self, walker: _Walker) -> Walk:
         """The burn-in, the walk and the descent."""
@@ -232,6 +211,11 @@ def _walks_to_arrays(walks: list[Walk]) -> dict[str, Array] | None:
         "cost": np.array([walk.cost for walk in walks]),
         "trace": np.stack([walk.trace for walk in walks]),
     }
+
+
+def _walks_from_arrays(arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
+    walks = zip(arrays["labels"], arrays["cost"].tolist(), arrays["trace"], strict=True)
+    return [Walk(*walk, True) for walk in walks]
 
 
 class _Walker:

@@ -29,7 +29,7 @@ from pastmaster.clustering.chain import Chain
 from pastmaster.clustering.cost import Kind
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.programs import fewest_labels
-from pastmaster.clustering.question import DistanceProblem, Question
+from pastmaster.clustering.question import Question
 from pastmaster.clustering.restarts import Search, Walk
 from pastmaster.errors import InvalidInputError
 from pastmaster.generators import Rng, seeded
@@ -106,21 +106,10 @@ def search_clusterings(
         return replace(found, possible_c=tuple(range(fewest, found.n_clusters + 1)), seed=seed)
     begun, seconds = time.perf_counter(), math.inf if time_limit is None else float(time_limit)
     deadline = begun + (0.5 * seconds if certify else seconds)
-    large, factor = problem.magnified()
-    search = Search(large, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
-    search.ladder = search.ladder if chain is None or chain.ladder is None else search.ladder / factor
+    search = Search(problem, chain or Chain(), iterations, plain=variant == "paper", deadline=deadline)
     walks = search.walks(list(enumerate(generator.spawn(restarts))), folder, n_jobs, executor, progress)
     left = min(certify_seconds, begun + seconds - time.perf_counter())
-    found = replace(_best(search, walks, left if certify else None), seed=seed)
-    return found if factor == 1.0 else _reduced(found, problem, factor)
-
-
-def _reduced(found: Clustering, problem: DistanceProblem, factor: float) -> Clustering:
-    """A clustering of magnified distances as one of the distances themselves."""
-    bound = None if found.lower_bound is None else float(np.nextafter(found.lower_bound / factor, 0.0))
-    same = {name: getattr(found, name) for name in ("possible_c", "interrupted", "seed")}
-    traces = None if found.traces is None else found.traces / factor
-    return replace(Clustering.of(problem, found.labels), lower_bound=bound, traces=traces, **same)
+    return replace(_best(search, walks, left if certify else None), seed=seed)
 
 
 def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clustering:

@@ -23,6 +23,7 @@ from pastmaster.tables import counted
 MOST_RUNS = 50
 WINDOWS = 100  # of a run, at most
 MOST_ARMS = 7  # sources shown by themselves
+MAP = "Map of the tasks"
 AXES = ("first scaled coordinate", "second scaled coordinate")
 ABOUT = "The tasks solved so far, the few policies kept for all of them, and the runs on the latest tasks."
 NO_TASKS = "No tasks yet: pastmaster repo add puts them in."
@@ -133,19 +134,18 @@ def _cells_table(clustering: Clustering, policies: Sequence[PolicyRecord]) -> Ta
 def _charts(clustering: Clustering, numbers: Indices) -> list[Part]:
     """The map and the distances; where losses count, with the kept policies in place of tasks that represent cells."""
     names, cells, points = clustering.task_names, clustering.labels, task_points(clustering)
+    kept = clustering.representatives
     if not clustering.directed:
-        tasks = Tasks(numbers, names, cells, clustering.representatives[cells])
-        task_map, note = TaskMap("All tasks by distance", tasks, points, AXES), MAP_NOTE
-        distances, beside = Distances("Policy distance", tasks, clustering.distance), DISTANCE_NOTE
-    else:
-        tasks, kept = Tasks(numbers, names, cells, None), clustering.representatives.tolist()
-        policies = [str(clustering.policy(j)) for j in range(clustering.distance.shape[1])]
-        title, what = "All tasks by what they lose", "What each task (row) loses under each policy (column)"
-        task_map, note = TaskMap(title, tasks, points, AXES, [policies[j] for j in kept]), POLICY_MAP_NOTE
-        columns = sorted(set(kept))
-        distances, beside = Distances(what, tasks, clustering.distance, policies, columns), LOSSES_NOTE
-    heading = "Losses" if clustering.directed else "Distances"
-    return [Gallery("Map of the tasks", note, (task_map,)), Gallery(heading, beside, (distances,))]
+        tasks = Tasks(numbers, names, cells, kept[cells])
+        task_map = TaskMap("All tasks by distance", tasks, points, AXES)
+        distances = Distances("Policy distance", tasks, clustering.distance)
+        return [Gallery(MAP, MAP_NOTE, (task_map,)), Gallery("Distances", DISTANCE_NOTE, (distances,))]
+    tasks = Tasks(numbers, names, cells, None)
+    policies = [str(clustering.policy(j)) for j in range(clustering.distance.shape[1])]
+    task_map = TaskMap("All tasks by what they lose", tasks, points, AXES, [policies[j] for j in kept.tolist()])
+    what = "What each task (row) loses under each policy (column)"
+    distances = Distances(what, tasks, clustering.distance, policies, np.unique(kept).tolist())
+    return [Gallery(MAP, POLICY_MAP_NOTE, (task_map,)), Gallery("Losses", LOSSES_NOTE, (distances,))]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -176,8 +176,6 @@ def _met(runs: list[StoredRun]) -> Section:
 def run_curves(run: StoredRun) -> Curves:
     """The returns of a run in windows, and what its task's policy was worth then."""
     cut, returns = _windows(run), np.asarray(run.returns, np.float64)
-    if not np.isfinite(returns).all():
-        raise DamagedError(f"runs {run.id}: a return is not finite")
     middle, deviation = cut.middles, np.array([piece.std() for piece in cut.pieces(returns)])
     lines = [Line("mean return", middle, cut.means(returns), deviation)]
     if math.isfinite(run.value):
@@ -189,8 +187,6 @@ def run_curves(run: StoredRun) -> Curves:
 def run_shares(run: StoredRun) -> Shares:
     """The arms of a run in windows: the learner, the sources most used, and the others together."""
     cut, arms, n_arms = _windows(run), np.asarray(run.arms, np.int64), run.n_sources + 1
-    if not (arms.min() >= 0 and arms.max() < n_arms):
-        raise DamagedError(f"runs {run.id}: an arm is {arms.max()}, must be in 0 .. {n_arms - 1}")
     counts = cut.counts(arms, n_arms)
     share = counts / counts.sum(axis=1, keepdims=True)
     order = np.argsort(-counts[:, :-1].sum(axis=0), kind="stable")
@@ -204,8 +200,6 @@ def run_shares(run: StoredRun) -> Shares:
 def _windows(run: StoredRun) -> Windows:
     """At most ``WINDOWS`` windows of episodes."""
     episodes = len(run.returns)
-    if not episodes or len(run.arms) != episodes:
-        raise DamagedError(f"runs {run.id}: there are {episodes} returns and {len(run.arms)} arms, must be as many")
     return windows(episodes, -(-episodes // WINDOWS))
 
 

@@ -8,13 +8,19 @@ task has one. A cross value U[i, j] is the value of policy j in task i from its 
 and the directed distance its first half: what task i loses under policy j. V_i* is the largest value known of task i.
 """
 
-from pastmaster.values.bounds import Bounds, model_difference, return_bounds, task_bounds
+from pastmaster.values.bounds import Bounds, return_bounds, task_bounds
 from pastmaster.values.cross import cross_values
 from pastmaster.values.distance import CrossValues, policy_distance
 from pastmaster.values.evaluation import evaluate
 from pastmaster.values.spread import return_spread
 
 __all__ = [
-    "Bounds", "CrossValues", "cross_values", "evaluate", "model_difference", "policy_distance", "return_bounds",
-    "return_spread",     "task_bounds",
-]  # fmt: skip
+    "Bounds",
+    "CrossValues",
+    "cross_values",
+    "evaluate",
+    "policy_distance",
+    "return_bounds",
+    "return_spread",
+    "task_bounds",
+]

@@ -1,13 +1,10 @@
-"""Bounds on the discounted return of an episode: how they follow from tasks, and the check of those a person gives.
-
-Also the paper's distance of two models, which bounds how much the values of a policy differ between two tasks.
-"""
+"""Bounds on the discounted return of an episode: how they follow from tasks, and the check of those a person gives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +14,11 @@ from pastmaster.checks import chosen, is_finite, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.solving import _iteration_kernels as iteration, _kernels as solving_kernels
 from pastmaster.solving.policy_iteration import MAX_ITERATIONS
-from pastmaster.tables import frame, html_table, shown
+from pastmaster.tables import shown
 from pastmaster.tasks import GymTask, TabularMDP, Task
 from pastmaster.tasks.tabular import Model, check_alike
 from pastmaster.values import _kernels as kernels
 from pastmaster.values.given import listed_tasks, not_a_task
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_TERMS = 10**7  # of a sum that is taken term by term
 ROUNDING = 1e-9  # relative: more than rounding can move a sum of rewards beyond its bound
@@ -50,13 +44,6 @@ class Bounds(NamedTuple):
     @property
     def span(self) -> float:
         return self.upper - self.lower
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row, as a pandas DataFrame."""
-        return frame([self._asdict() | {"span": self.span}])
-
-    def _repr_html_(self) -> str:
-        return html_table([self._asdict() | {"span": self.span}], "Bounds on the return of an episode")
 
     def with_span(self) -> Bounds:
         """The same bounds, or 1 apart where they are equal: a selector divides by the span."""
@@ -151,55 +138,6 @@ def checked_bounds(caller: str, bounds: Any) -> Bounds:
     if not (math.isfinite(upper - lower) and lower < upper):
         raise InvalidInputError(f"{caller}: bounds is {shown(bounds)}, must be finite, lower below upper")
     return Bounds(lower, upper)
-
-
-def model_difference(one: TabularMDP, other: TabularMDP) -> float:
-    """K(k) = (max |R_k - R| + gamma R_max max ||P_k - P||_1) / (1 - gamma)^2, the paper's distance of two models.
-
-    No policy's value differs by more between the two tasks, in any state. R are expected rewards.
-    Differs from the paper: R_max is the largest |R|, without which negative rewards break the lemma, and ending the
-    episode counts as one more state.
-
-    Parameters
-    ----------
-    one, other : TabularMDP
-        Two tasks with the same states, actions, gamma and horizon.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InvalidInputError
-        If the tasks differ in these.
-
-    Examples
-    --------
-    >>> model_difference(TabularMDP([[0]], [[1.0]], gamma=0.5), TabularMDP([[0]], [[3.0]], gamma=0.5))
-    8.0
-    """
-    from scipy import sparse
-
-    check_alike([one, other], "model_difference")
-    if one.gamma == 1.0:
-        raise InvalidInputError("model_difference: gamma is 1, must be below 1 for the paper's distance of two models")
-    if one.horizon != other.horizon:
-        raise InvalidInputError(
-            f"model_difference: the horizons are {one.horizon} and {other.horizon}, must be equal: values depend on it"
-        )
-    first, second = one.model(), other.model()
-    largest_reward = max(np.abs(first.reward).max(), np.abs(second.reward).max())
-    transitions = []
-    for task in (one, other):
-        rows = np.repeat(np.arange(task.n_states * task.n_actions), task.next_state[0, 0].size)
-        columns = np.where(task.terminated, task.n_states, task.next_state).ravel()
-        chances = np.ones(columns.size) if task.probability is None else task.probability.ravel()
-        shape = (task.n_states * task.n_actions, task.n_states + 1)
-        transitions.append(sparse.csr_array((chances, (rows, columns)), shape=shape))
-    moved = abs(transitions[0] - transitions[1]).sum(axis=1).max()
-    apart = np.abs(first.reward - second.reward).max()
-    return float((apart + one.gamma * largest_reward * moved) / (1.0 - one.gamma) ** 2)
 
 
 def _checked_family(tasks: Any) -> list[Any]:
