@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from faults import WHOLES, canonical, small_task
 from repository_reference import constant_policy, wrong_values
+from seams import Selector
 from together import at_once, public_names
 
 from pastmaster import PastmasterError, Repository, TransferRun, reuse, service, transfer
 from pastmaster.client import Client
-from pastmaster.reuse.selector import Selector
 
 pytestmark = pytest.mark.usefixtures("quick_switches")
 

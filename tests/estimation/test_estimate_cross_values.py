@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
+from seams import Returns, joint_distances
 
 from pastmaster import (
     GymTask,
     TabularMDP,
     cross_values,
+    estimate_cross_values,
     keep,
     keep_curve,
     policy_distance,
@@ -23,9 +25,7 @@ from pastmaster import (
 from pastmaster.domains import coloured_grid
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import runner
-from pastmaster.estimation.cross_values import estimate_cross_values
-from pastmaster.estimation.intervals import joint_distances
-from pastmaster.estimation.returns import Returns, uncut_distance
+from pastmaster.estimation.returns import uncut_distance
 from pastmaster.policies import NetworkPolicy
 
 QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
@@ -73,7 +73,7 @@ def test_an_interval_of_a_wrong_task_misses(world, rng):
 
 def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
     tasks, policies, U = world
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=3000, clustering=QUICK | {"directed": True})
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=1500, clustering=QUICK | {"directed": True})
     clustering = found.clustering
     radii = np.zeros(clustering.n_clusters)
     D = policy_distance(U, directed=True)
@@ -85,7 +85,7 @@ def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
     assert found.uncertainty == (high - low) / high
     assert 0 <= found.agreement <= 1
     assert high - low <= found.gap() <= high
-    assert found.episodes.sum() <= 3000
+    assert found.episodes.sum() <= 1500
     assert found.stopped == "budget"
 
 
@@ -400,7 +400,7 @@ def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
 
 def test_the_picture_shows_values_widths_and_episodes(world, rng):
     tasks, policies, _ = world
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=400, clustering=QUICK, paired=True)
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=150, clustering=QUICK, paired=True)
     titles = [axes.get_title().replace("\n", " ") for axes in found.plot().axes]
     assert titles[:3] == ["What each policy is worth in each task", "How well that is known (95% intervals)",
                           "Where episodes were run"]  # fmt: skip
