@@ -11,10 +11,10 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
-from seams import Returns, joint_distances
 
 from pastmaster.estimation import _interval_kernels as kernels
-from pastmaster.estimation.intervals import entry_limits, mean_limits
+from pastmaster.estimation.intervals import entry_limits, joint_distances, mean_limits
+from pastmaster.estimation.returns import Returns
 
 
 def capital_by_definition(x: list[float], mean: float, level: float, sign: int) -> list[float]:
