@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 from reference import outcomes, start_distribution
+from seams import selecting as kernels
 
 from pastmaster import Exp3Transfer, Informed
-from pastmaster.reuse import _selector_kernels as kernels
-from pastmaster.reuse.asked import Episode
+from pastmaster.reuse import Episode
 
 LEVEL = 1e-6  # the chance that a statistical test fails although all is well
 UNIFORM = partial(Exp3Transfer, beta=1.0, elimination="none")  # every arm as likely as any other, whatever is told

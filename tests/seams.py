@@ -147,6 +147,25 @@ from pastmaster.values.bounds import checked_bounds as checked_bounds
 
 # --- estimation and reuse ---
 
+from pastmaster.estimation.intervals import joint_distances as joint_distances
+from pastmaster.estimation.jax_rollouts import Runs as Runs, is_program as is_program, play_runs as play_runs
+from pastmaster.estimation.returns import Returns as Returns
+from pastmaster.reuse import (
+    _episode_kernels as episodes,  # noqa: F401
+    _layout as layout,  # noqa: F401
+    _selector_kernels as selecting,  # noqa: F401
+    selector as selector_module,  # noqa: F401
+)
+from pastmaster.reuse.episodes import PlainEpisodes as PlainEpisodes, Trial as Trial
+from pastmaster.reuse.informed import LIKENESS as LIKENESS
+from pastmaster.reuse.problem import Problem as Problem, endless_states as endless_states
+from pastmaster.reuse.protocols import adapted as adapted
+from pastmaster.reuse.selector import Selector as Selector
+from pastmaster.reuse.snapshots import Snapshots as Snapshots
+from pastmaster.reuse.sources import source_arrays as source_arrays
+from pastmaster.reuse.trial import wider as wider
+from pastmaster.tasks.simulated import simulated as simulated
+
 
 # --- repository ---
 

@@ -12,6 +12,7 @@ import misbehaving
 import numpy as np
 import pytest
 import reference
+from seams import wider
 
 import pastmaster
 from pastmaster import (
@@ -32,7 +33,6 @@ from pastmaster.estimation import EpisodeRange, episode_returns, estimate_values
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy, as_policy
 from pastmaster.policies.batch import is_random
 from pastmaster.reuse import FixedPolicy
-from pastmaster.reuse.trial import wider
 from pastmaster.values import task_bounds
 
 CART = "pastmaster/CartPole-v0"

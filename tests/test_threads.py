@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 from faults import WHOLES, canonical, small_task
 from repository_reference import constant_policy, wrong_values
+from seams import Selector
 from together import at_once, public_names
 
 from pastmaster import Client, PastmasterError, Repository, TransferRun, reuse, service, transfer
-from pastmaster.reuse.selector import Selector
 
 pytestmark = pytest.mark.usefixtures("quick_switches")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from seams import Returns
 
 from pastmaster import Clustering, clustering_cost, policy_distance, search_clusterings
 from pastmaster.clustering import Question
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation.allocation import Allocation, carried, evenly, gradient, parts, quick_labels
 from pastmaster.estimation.cross_values import checked_question
-from pastmaster.estimation.returns import Returns
 
 
 def sampled(rng: np.random.Generator, U: np.ndarray, counts: np.ndarray, noise: float = 0.3) -> Returns:

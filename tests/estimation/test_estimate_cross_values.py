@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
+from seams import Returns, joint_distances
 
 from pastmaster import (
     GymTask,
     TabularMDP,
     cross_values,
+    estimate_cross_values,
     keep,
     keep_curve,
     policy_distance,
@@ -23,12 +25,11 @@ from pastmaster import (
 from pastmaster.domains import coloured_grid
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import runner
-from pastmaster.estimation.cross_values import estimate_cross_values
-from pastmaster.estimation.intervals import joint_distances
-from pastmaster.estimation.returns import Returns, uncut_distance
+from pastmaster.estimation.returns import uncut_distance
 from pastmaster.policies import NetworkPolicy
 
 QUICK = {"episodes": 50, "restarts": 2, "iterations": 2_000}
+ONE = {"n_clusters": 1, "restarts": 2, "iterations": 2_000}
 
 
 def family(rng: np.random.Generator, n: int, n_states: int = 5) -> list[TabularMDP]:
@@ -73,7 +74,7 @@ def test_an_interval_of_a_wrong_task_misses(world, rng):
 
 def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
     tasks, policies, U = world
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=3000, clustering=QUICK | {"directed": True})
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=1500, clustering=QUICK | {"directed": True})
     clustering = found.clustering
     radii = np.zeros(clustering.n_clusters)
     D = policy_distance(U, directed=True)
@@ -85,7 +86,7 @@ def test_the_cost_of_the_clustering_lies_in_its_interval(world, rng):
     assert found.uncertainty == (high - low) / high
     assert 0 <= found.agreement <= 1
     assert high - low <= found.gap() <= high
-    assert found.episodes.sum() <= 3000
+    assert found.episodes.sum() <= 1500
     assert found.stopped == "budget"
 
 
@@ -129,7 +130,7 @@ def test_equal_seeds_give_equal_bits_and_workers_do_not_matter(world):
             tasks,
             policies,
             rng=np.random.default_rng(seed),
-            budget=600,
+            budget=220,
             clustering=QUICK,
             n_jobs=n_jobs,
             paired=True,
@@ -140,7 +141,7 @@ def test_equal_seeds_give_equal_bits_and_workers_do_not_matter(world):
         first, *same, other = (getattr(one, name).tobytes() for one in found)
         assert all(first == one for one in same)
         assert first != other
-    assert len({one.cost_interval for one in found}) == 2
+    assert found[0].cost_interval == found[1].cost_interval
 
 
 def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypatch):
@@ -148,13 +149,13 @@ def test_an_interrupted_estimate_goes_on_where_it_was(world, tmp_path, monkeypat
 
     def run(**options):
         return estimate_cross_values(
-            tasks, policies, rng=np.random.default_rng(3), budget=400, clustering=QUICK, paired=True, **options
+            tasks, policies, rng=np.random.default_rng(3), budget=220, clustering=QUICK, paired=True, **options
         )
 
     whole, played, real = run(), [], runner.episode_returns
 
     def interrupted(*arguments):
-        if len(played) == 9:
+        if len(played) == 7:  # in the second round
             raise KeyboardInterrupt
         played.append(arguments)
         return real(*arguments)
@@ -190,7 +191,7 @@ def test_a_deterministic_task_is_valued_exactly(rng):
     tasks = [TabularMDP(rng.integers(5, size=(5, 3)), rng.normal(size=(5, 3)), gamma=0.9, horizon=6) for _ in range(3)]
     mixed = rng.dirichlet(np.ones(3), size=5)
     policies = [*tables(rng, 2), mixed]
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=200, clustering=QUICK | {"directed": True})
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=80, clustering=QUICK | {"directed": True})
     U = cross_values(tasks, policies)
     assert (found.mean[:, :2] == U[:, :2]).all()
     assert (found.low[:, :2] == found.high[:, :2]).all()
@@ -348,7 +349,7 @@ def test_intervals_can_be_had_at_another_confidence(world, rng):
 def test_functions_play_environments_with_other_spaces(rng):
     tasks = [GymTask("CartPole-v1", {}, gamma=0.9, horizon=20, reward_range=(0.0, 1.0)) for _ in range(2)]
     policies = [lambda observation: int(observation[2] > 0), lambda observation: 0, lambda observation: 1]
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=120, clustering={"n_clusters": 1, "directed": True})
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=60, clustering=ONE | {"directed": True})
     assert (found.mean[:, 0] > found.mean[:, 1]).all()
     assert found.clustering.representatives.tolist() == [0]
     assert not found.paired
@@ -374,7 +375,7 @@ def test_an_estimate_goes_straight_into_keep_with_names_and_standard_errors(rng)
 def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
     tasks = coloured_grid.family([[1, 1], [1, 0.1], [0.1, 1], [0.5, 0.5]], size=4)
     policies = [solve(task).policy for task in tasks] + [np.zeros(16, int), np.full(16, 3)]
-    clustering = {"n_clusters": 2, "directed": True}
+    clustering = ONE | {"n_clusters": 2, "directed": True}
     found = estimate_cross_values(tasks, policies, budget=40, rng=0, clustering=clustering)
     names = ("moon.zip", "", "mars.zip", "", "", "jupiter.zip")
     figure = replace(found, policies=names).plot()
@@ -400,7 +401,7 @@ def test_the_picture_names_tasks_and_policies_marks_kept_ones_and_fits(rng):
 
 def test_the_picture_shows_values_widths_and_episodes(world, rng):
     tasks, policies, _ = world
-    found = estimate_cross_values(tasks, policies, rng=rng, budget=400, clustering=QUICK, paired=True)
+    found = estimate_cross_values(tasks, policies, rng=rng, budget=150, clustering=QUICK, paired=True)
     titles = [axes.get_title().replace("\n", " ") for axes in found.plot().axes]
     assert titles[:3] == ["What each policy is worth in each task", "How well that is known (95% intervals)",
                           "Where episodes were run"]  # fmt: skip

@@ -164,9 +164,15 @@ CALLS = {
         *EVERY_BOUNDED_SELECTOR,
         ({"experience": "x"}, "experience: values has dtype <U1, must hold numbers"),
         ({"experience": -1}, "experience: values has shape (1,), must be [tasks, sources] with one task"),
+        (
+            {"experience": {"values": [[0.5, 0.5]], "errors": [[1e160, 0.0]]}},
+            "experience has numbers as large as 1e+160, must be at most 1e+100 times the bounds' span, 1:",
+        ),
     ),
     "ProbabilisticPolicyReuse": Call(pm.ProbabilisticPolicyReuse, lambda: MADE).refuses(
         *MADE_WRONGLY,
+        ({"bounds": "x"}, "bounds is 'x', must be (lower, upper)"),
+        ({"bounds": (1.0, 0.0)}, "bounds is (1.0, 0.0), must be finite, lower below upper"),
         *each("psi", [1.1, math.nan, "1", None], "is ..., must be"),
         *each("upsilon", [-0.1, math.nan, "1", None], "is ..., must be"),
         *each("temperature", [-0.1, 1.001e100, math.nan], "is ..., must be in 0 .. 1e+100"),

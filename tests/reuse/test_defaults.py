@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from seams import wider
 
 import pastmaster
 from pastmaster import (
@@ -28,8 +29,6 @@ from pastmaster import (
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, TablePolicy
 from pastmaster.reuse import defaults
 from pastmaster.reuse.defaults import default_learner
-from pastmaster.reuse.sb3_learner import SB3Learner
-from pastmaster.reuse.trial import wider
 from pastmaster.values import Bounds
 
 LAKE = TabularMDP.from_gymnasium("FrozenLake-v1", gamma=0.99)
@@ -101,7 +100,7 @@ def test_without_stable_baselines_one_sentence_says_what_to_install(monkeypatch)
 def test_the_default_learner_runs_where_there_are_no_states(task):
     pytest.importorskip("stable_baselines3")
     run = transfer(task, [], episodes=3, rng=0)
-    assert isinstance(run.learners[0], SB3Learner)
+    assert type(run.learners[0]).__name__ == "SB3Learner"
     assert (run.arms == 0).all()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import reuse_reference as reference
 from balancing_reference import Balancing
+from seams import LIKENESS, layout, selector_module
 
 from pastmaster import (
     Episode,
@@ -24,8 +25,6 @@ from pastmaster import (
     RegretBalancing,
     TsallisINF,
 )
-from pastmaster.reuse import _layout as layout
-from pastmaster.reuse.informed import LIKENESS
 
 SELECTORS = [Exp3Transfer, TsallisINF, RegretBalancing, Informed, ProbabilisticPolicyReuse]
 every_selector = pytest.mark.parametrize("cls", SELECTORS, ids=lambda cls: cls.name)
@@ -432,13 +431,11 @@ def ask_in_a_child(selector, answers):
 
 
 def test_a_fork_while_another_thread_holds_the_lock_does_not_hang():
-    from pastmaster.reuse import selector as module
-
     made, context = TsallisINF(3, bounds=UNIT, rng=0), multiprocessing.get_context("fork")
     held, over = threading.Event(), threading.Event()
 
     def hold():
-        with module.LOCK:
+        with selector_module.LOCK:
             held.set()
             over.wait(60)
 

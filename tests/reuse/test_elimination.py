@@ -1,4 +1,4 @@
-"""Elimination: how often a best source is dropped over 1,000 runs, and the confidence sequences it rests on."""
+"""Elimination: how often a best source is dropped over hundreds of runs, and the confidence sequences it rests on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import reuse_reference as reference
 from numba import njit
+from seams import layout, selecting as kernels
 
 from pastmaster import Exp3Transfer, Informed, RegretBalancing, TsallisINF
-from pastmaster.reuse import _elimination_kernels as evidence, _layout as layout, _selector_kernels as kernels
+from pastmaster.reuse import _elimination_kernels as evidence
 
-RUNS = 1000
+RUNS = 400
 ELIMINATING = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
 EVIDENCE = [
     layout.COUNT,
@@ -95,7 +96,7 @@ def test_the_ends_are_those_of_the_bettors(rng, log_level):
         for t in range(200):
             payoffs.append(payoff(int(rng.integers(3)) if mean > 0.1 else BERNOULLI, mean, rng))
             see(arms, 1, payoffs[-1])
-            if t % 9 == 0:
+            if t % 27 == 0:
                 low, high = ends(arms, 1, log_level, 1.0)
                 wanted = reference.confidence_ends(payoffs, log_level)
                 assert low <= wanted[0] + 1e-9
@@ -121,14 +122,14 @@ def test_sums_alone_never_tell_more_than_the_capital_itself(rng):
 def test_what_may_not_be_ruled_out_is_not(rng):
     """The quick test that spares the capital: where it says no, the capital is below the level."""
     spared = 0
-    for _ in range(3000):
+    for _ in range(1000):
         payoffs = [payoff(int(rng.integers(3)), 0.3, rng) for _ in range(int(rng.integers(1, 80)))]
         n, total, squares = len(payoffs), sum(payoffs), sum(x * x for x in payoffs)
         mean, level = float(rng.uniform(0.01, 0.6)), float(rng.uniform(0.1, 6.0))
         if not evidence.may_be_ruled_out(n, total, squares, mean, level):
             spared += 1
             assert evidence.log_capital(n, total, squares, mean) < level
-    assert 500 < spared < 2900
+    assert 150 < spared < 960
 
 
 @pytest.mark.parametrize("log_level", [0.0, math.log(40.0)])
@@ -181,22 +182,22 @@ def test_each_end_holds_at_all_times_at_once_as_often_as_promised(rng, kind, mea
 
 @pytest.mark.parametrize("kind", [BERNOULLI, UNIFORM])
 def test_ends_of_a_third_of_the_width_fail_more_often_than_promised(rng, kind):
-    below, above = misses(kind, 0.5, -math.log(0.05), 1000, RUNS // 10, 3.0, rng)
-    assert min(below, above) > 0.05 * RUNS // 10
+    below, above = misses(kind, 0.5, -math.log(0.05), 500, 50, 3.0, rng)
+    assert min(below, above) > 0.3 * 50
 
 
 # the rate of dropping a best source
 
 
 @njit
-def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
-    """One run; ``shrink`` other than 1 checks by widths divided by it."""
+def run(arms, memory, settings, kind, means, n, shrink, every, rng, nobody):
+    """One run; ``shrink`` other than 1 checks by widths divided by it, after ``every`` so many episodes."""
     c = len(means) - 1
     log_level = math.log(c / settings[layout.DELTA])
-    for _ in range(n):
+    for t in range(1, n + 1):
         arm = kernels.choose(arms, memory, settings, rng.random())
         kernels.record(arms, memory, settings, arm, payoff(kind, means[arm], rng), nobody)
-        if shrink == 1.0:
+        if shrink == 1.0 or t % every:
             continue
         highest = -np.inf
         for j in range(c):
@@ -207,16 +208,16 @@ def run(arms, memory, settings, kind, means, n, shrink, rng, nobody):
                 arms[layout.DROPPED, k] = 1.0
 
 
-def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=RUNS, **settings):
-    """How often each source is dropped, in runs of EXP-3-Transfer that check after every episode."""
-    settings = {"elimination": "anytime", "beta": 0.5, "check_every": 1} | settings
+def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=100, every=1, **settings):
+    """How often each source is dropped, in runs of EXP-3-Transfer that check after ``every`` so many episodes."""
+    settings = {"elimination": "anytime", "beta": 0.5, "check_every": every} | settings
     if shrink != 1.0:
         settings["check_every"] = 10**9  # the test does the checking
     selector = Exp3Transfer(len(means) - 1, n, bounds=(0.0, 1.0), delta=delta, rng=rng, **settings)
     means, dropped = np.array(means), np.zeros(len(means) - 1)
     for _ in range(runs):
         arms, memory = selector._arms.copy(), selector._memory.copy()
-        run(arms, memory, selector._settings, kind, means, n, shrink, rng, NOBODY)
+        run(arms, memory, selector._settings, kind, means, n, shrink, every, rng, NOBODY)
         dropped += arms[layout.DROPPED, :-1] >= 0.0
     return dropped / runs
 
@@ -224,7 +225,11 @@ def rates(rng, means, *, kind=BERNOULLI, delta=0.1, n=800, shrink=1.0, runs=RUNS
 @pytest.mark.parametrize("kind", [BERNOULLI, UNIFORM])
 @pytest.mark.parametrize("means", [[0.5] * 9, [0.5] + [0.48] * 8, [0.1] * 5 + [0.9]])
 def test_a_best_source_is_dropped_in_at_most_delta_of_the_runs(rng, kind, means):
-    """With equal sources each is a best one, and any at all is dropped with probability 2 delta at most."""
+    """With equal sources each is a best one, and any at all is dropped with probability 2 delta at most.
+
+    Some 0.3% are dropped. In 100 runs a rate of 20%, or of 5% of each of eight, is above the limit with 99%: so it is
+    with two thirds of the width.
+    """
     found = rates(rng, means, kind=kind)
     print(f"dropped: {found}")
     best = np.array(means[:-1]) == max(means[:-1])
@@ -233,20 +238,20 @@ def test_a_best_source_is_dropped_in_at_most_delta_of_the_runs(rng, kind, means)
 
 
 def test_with_a_third_of_the_width_a_best_source_is_dropped_too_often(rng):
-    assert rates(rng, [0.5] * 9, shrink=3.0, runs=RUNS // 10).min() > 0.1
+    assert rates(rng, [0.5] * 9, shrink=3.0, runs=40, every=10).min() > 0.1
 
 
 def test_the_width_as_it_is_drops_by_the_tests_own_check_what_the_selector_drops(rng):
     """The negative control differs from the selector in the width alone: at (almost) the full width the rates agree."""
     means = [0.2, 0.5, 0.45, 0.9, 0.7, 0.5]
-    full, own = (rates(rng, means, n=600, shrink=shrink, beta=1.0, runs=100) for shrink in (1.0, 1.0 + 1e-12))
+    full, own = (rates(rng, means, n=600, shrink=shrink, beta=1.0, runs=100, every=10) for shrink in (1.0, 1.0 + 1e-12))
     assert full[0] > 0.5
     # rates of 100 runs each, that differ by chance alone; the selector stops playing a source it has dropped
     assert np.abs(full - own).max() < 5 * math.sqrt(2 * 0.25 / 100)
 
 
 def test_the_printed_test_drops_clearly_worse_sources_and_no_clearly_best_one(rng):
-    found = rates(rng, [0.9, 0.2, 0.2, 0.5], elimination="paper", n=2000, runs=200)
+    found = rates(rng, [0.9, 0.2, 0.2, 0.5], elimination="paper", n=2000)
     assert found[0] == 0.0
     assert found[1:].min() > 0.99
 

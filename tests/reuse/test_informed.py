@@ -12,6 +12,7 @@ import balancing_reference as reference
 import numpy as np
 import pytest
 from numba import njit
+from seams import LIKENESS, layout, selecting as kernels
 
 from pastmaster import (
     Experience,
@@ -25,8 +26,6 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.domains import surveillance
-from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
-from pastmaster.reuse.informed import LIKENESS
 
 UNIT = (0.0, 1.0)
 
@@ -98,16 +97,15 @@ def compare(selector, plain, atol):
 KINDS = ["none", "none, quiet", "noisy", "quiet", "spread", "quiet, spread, errors", "errors", "spread, errors"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("most", [1, 2, 7])
-def test_every_choice_is_that_of_the_plain_rule(kind, most, seed):
+def test_every_choice_is_that_of_the_plain_rule(most, seed):
     """Random cases; with open episodes these are told in any order, one in twelve is cancelled.
 
     Without noise, logarithms of likelihoods are so large that 1e-12 of their difference is lost to rounding.
     """
     ran = set()
-    for case in range(3):
-        rng = np.random.default_rng([seed, case, most, KINDS.index(kind)])
+    for case, kind in enumerate(KINDS):
+        rng = np.random.default_rng([seed, case, most])
         selector, plain, means, noise = drawn_case(rng, kind)
         opened = []
         for _ in range(120 * min(most, 2)):
@@ -365,26 +363,28 @@ def test_accounts_and_guard_get_their_share_on_hostile_cases(kind, informed, pre
 
 
 def test_an_account_that_keeps_within_its_coefficient_is_not_doubled(seed):
-    """Both lose at most sqrt(n) to the level 0.7: in 500 runs a share of at most delta may be doubled nevertheless."""
+    """Both lose at most sqrt(n) to the level 0.7: in 150 runs a share of at most delta may be doubled nevertheless.
+
+    A share of 0.2 would be seen with 99.9%."""
     T, doubled = 1000, np.zeros(2)
     n = np.arange(T)
     progress = 0.7 - 0.5 / np.sqrt(n + 1.0)  # which sums to at least 0.7 n - sqrt(n)
     levels = np.tile([0.7, 0.66], (T, 1))
-    for rng in np.random.default_rng(seed).spawn(500):
+    for rng in np.random.default_rng(seed).spawn(150):
         selector = RegretBalancing(2, T, bounds=UNIT, preference=1.0, rng=0)
         played(selector, levels, progress, rng)
         doubled += selector._memory[[layout.RATE, layout.RATE + 1]] > 1.0
-    assert (doubled <= 0.1 * 500).all()
+    assert (doubled <= 0.1 * 150).all()
 
 
 def test_an_account_far_behind_is_doubled(seed):
     """The other side: a learner that loses 0.6 an episode is found out."""
     doubled = 0
-    for rng in np.random.default_rng(seed).spawn(20):
+    for rng in np.random.default_rng(seed).spawn(5):
         selector = RegretBalancing(2, 2000, bounds=UNIT, preference=1.0, rng=0)
         played(selector, np.tile([0.7, 0.66], (2000, 1)), np.full(2000, 0.1), rng)
         doubled += selector._memory[layout.RATE + 1] > 1.0
-    assert doubled == 20
+    assert doubled == 5
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

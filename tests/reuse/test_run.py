@@ -9,12 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy
+from seams import Snapshots, Trial, adapted
 
 from pastmaster import Bounds, Exp3Transfer, InvalidInputError, TabularMDP, TransferRun, figures, plot_curves, transfer
-from pastmaster.reuse.episodes import Trial
-from pastmaster.reuse.protocols import adapted
-from pastmaster.reuse.run import interval
-from pastmaster.reuse.snapshots import Snapshots
 
 T_95 = {1: math.tan(0.475 * math.pi), 2: 0.95 * math.sqrt(2 / 0.0975)}  # Student's t at 97.5%: 12.706 and 4.303
 QUANTILES = 1e-12 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17) else 1e-9  # how exact SciPy's are
@@ -92,9 +89,10 @@ def test_the_curve_has_the_mean_of_each_window_with_students_interval_over_trial
 
 def test_the_interval_of_three_samples_by_hand():
     """1, 2, 6: mean 3, squared deviations 4 + 1 + 9 = 14, variance 7, standard error sqrt(7 / 3)."""
-    mean, low, high = interval(np.array([[1.0], [2.0], [6.0]]))
+    curve = run_of(*(trial([value], [0]) for value in (1, 2, 6))).curve(1)
     half = T_95[2] * math.sqrt(7 / 3)
-    assert (mean[0], low[0], high[0]) == pytest.approx((3.0, 3.0 - half, 3.0 + half), rel=QUANTILES)
+    found = curve.mean[0], curve.low[0], curve.high[0]
+    assert found == pytest.approx((3.0, 3.0 - half, 3.0 + half), rel=QUANTILES)
 
 
 def test_one_trial_has_a_curve_without_width():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import sys
 from copy import deepcopy
 
@@ -12,9 +13,8 @@ pytest.importorskip("stable_baselines3")
 import torch
 from stable_baselines3.common.noise import NormalActionNoise
 
-from pastmaster import InvalidInputError, transfer
+from pastmaster import InvalidInputError, SB3Learning, transfer
 from pastmaster.policies import NetworkPolicy, PredictPolicy
-from pastmaster.reuse.sb3_learner import SB3Learning
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "batch_size": 8, "buffer_size": 500}
 NOISE = NormalActionNoise(np.zeros(1), np.full(1, 0.1))
@@ -138,12 +138,22 @@ def test_the_global_streams_are_put_back_after_an_error(seed):
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
+@pytest.mark.soak
 def test_workers_do_not_change_the_result(seed):
     alone = run(dqn(), seed, trials=2, episodes=6)
     shared = run(dqn(), seed, trials=2, episodes=6, n_jobs=2)
     assert np.array_equal(alone.returns, shared.returns)
     for one, other in zip(alone.learners, shared.learners, strict=True):
         assert np.array_equal(one.policy.weights, other.policy.weights)
+
+
+def test_a_trial_can_be_sent_to_a_process_and_back(seed):
+    """The settings to it, the learner from it; the soak runs trials in processes."""
+    settings = pickle.loads(pickle.dumps(dqn()))
+    alone, shared = run(dqn(), seed, episodes=6), run(settings, seed, episodes=6)
+    assert np.array_equal(alone.returns, shared.returns)
+    back = pickle.loads(pickle.dumps(shared.learners[0]))
+    assert np.array_equal(back.policy.weights, alone.learners[0].policy.weights)
 
 
 @pytest.mark.parametrize("learn_from", ["own", "every"])

@@ -11,6 +11,7 @@ import pytest
 import reuse_reference as reference
 from numba import njit
 from scipy import optimize
+from seams import layout, selecting as kernels
 
 from pastmaster import (
     Episode,
@@ -22,8 +23,6 @@ from pastmaster import (
     TsallisINF,
     regret_bound,
 )
-from pastmaster.reuse import _layout as layout, _selector_kernels as kernels
-from pastmaster.reuse.exp3_transfer import theorem_beta
 
 BOUNDED = [Exp3Transfer, TsallisINF, RegretBalancing, Informed]
 SELECTORS = [*BOUNDED, ProbabilisticPolicyReuse]
@@ -634,7 +633,6 @@ def test_beta_is_by_default_the_theorems(rng):
     for c, episodes in ((0, 10), (1, 10), (3, 1000), (16, 10_000), (16, 3)):
         expected = min(1.0, math.sqrt((c + 1) * math.log(c + 1) / ((math.e - 1) * episodes)))
         assert make(Exp3Transfer, rng, c, episodes).beta == pytest.approx(expected, rel=1e-15)
-        assert theorem_beta(c, episodes) == pytest.approx(expected, rel=1e-15)
     assert make(Exp3Transfer, rng, 16, 3).beta == 1.0
     assert make(Exp3Transfer, rng, 16, 3, beta=0.125).beta == 0.125
 
@@ -646,7 +644,7 @@ def test_the_theorems_beta_minimises_the_bound():
             lambda beta: (math.e - 1) * beta + n_ln_n / (beta * episodes),  # noqa: B023  called at once
             bounds=(1e-6, 1.0), method="bounded", options={"xatol": 1e-10},
         )  # fmt: skip
-        assert found.x == pytest.approx(theorem_beta(c, episodes), rel=1e-5)
+        assert found.x == pytest.approx(Exp3Transfer(c, episodes, bounds=(0, 1)).beta, rel=1e-5)
         assert found.fun == pytest.approx(regret_bound(c, episodes, 1.0), rel=1e-9)
 
 
@@ -833,7 +831,7 @@ def tell_many(arms, memory, settings, uniforms, noise, means, n, own, nobody):
     return total + lost, lowest, least_sum, greatest_sum
 
 
-@pytest.mark.parametrize(("cls", "n"), [(Exp3Transfer, 10**7), (TsallisINF, 10**6)])
+@pytest.mark.parametrize(("cls", "n"), [(Exp3Transfer, 2 * 10**6), (TsallisINF, 5 * 10**5)])
 def test_long_runs_neither_overflow_nor_lose_precision(rng, cls, n):
     means = np.array([0.5, 0.9, 0.0, 0.899, 0.7])
     selector = make(cls, rng, 4, 1000, bounds=(0.0, 1.0), **({"elimination": "none"} if cls is Exp3Transfer else {}))
@@ -849,7 +847,7 @@ def test_long_runs_neither_overflow_nor_lose_precision(rng, cls, n):
     assert np.isfinite(selector._memory).all()
     row = layout.LOG_WEIGHT if cls is Exp3Transfer else layout.LOSS
     np.testing.assert_allclose(selector._arms[row], score, rtol=1e-6)
-    assert selector._arms[row].max() > (1e4 if cls is Exp3Transfer else 1e5)
+    assert selector._arms[row].max() > (2e3 if cls is Exp3Transfer else 5e4)
     assert selector.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     assert json.dumps(selector.to_dict(), allow_nan=False)
     run_on = cls.from_dict(selector.to_dict())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 from reuse_reference import LEVEL, UNIFORM, some_experience
+from seams import endless_states
 
 import pastmaster
 from pastmaster import (
@@ -26,7 +27,6 @@ from pastmaster import (
     transfer,
 )
 from pastmaster.reuse import SELECTORS, QLearner
-from pastmaster.reuse.problem import endless_states
 
 LAKE = "FrozenLake-v1"
 

@@ -118,26 +118,25 @@ def _members(actions: Any, space: gym.Space[Any], count: int) -> list[Any] | Non
     """Actions of a Dict, a Tuple or another space whose members are no arrays, one to each observation."""
     if not isinstance(actions, list | tuple | np.ndarray) or len(actions) != count:
         return None
-    found = [_member(action, space) for action in actions]
-    return None if any(action is None for action in found) else found
+    try:
+        return [_member(action, space) for action in actions]
+    except ValueError:
+        return None
 
 
 def _member(action: Any, space: gym.Space[Any]) -> Any:
-    """One action, part by part, as the environment takes it, or None where it does not fit."""
-    if isinstance(space, gym.spaces.Dict):
-        if not isinstance(action, Mapping) or set(action) != set(space):
-            return None
-        named = {key: _member(action[key], space[key]) for key in space}
-        return None if any(part is None for part in named.values()) else named
-    if isinstance(space, gym.spaces.Tuple):
-        if not isinstance(action, list | tuple | np.ndarray) or len(action) != len(space):
-            return None
-        parts = tuple(_member(part, kind) for part, kind in zip(action, space, strict=True))
-        return None if any(part is None for part in parts) else parts
-    if not is_plain(space):
-        return action if space.contains(action) else None
-    fitting = _fitting([action], space, 1)
-    return None if fitting is None else fitting[0].astype(space.dtype)
+    """One action, part by part, as the environment takes it; ``ValueError`` where it does not fit."""
+    if isinstance(space, gym.spaces.Dict) and isinstance(action, Mapping) and set(action) == set(space):
+        return {key: _member(action[key], space[key]) for key in space}
+    if isinstance(space, gym.spaces.Tuple) and isinstance(action, list | tuple | np.ndarray):
+        return tuple(_member(part, kind) for part, kind in zip(action, space, strict=True))
+    if is_plain(space):
+        fitting = _fitting([action], space, 1)
+        if fitting is not None:
+            return fitting[0].astype(space.dtype)
+    elif space.contains(action):
+        return action
+    raise ValueError(f"{action} is not of {space}")
 
 
 class LaneActions:

@@ -68,17 +68,14 @@ def joint_distances(
     and in what is common to both.
     """
     level = alpha / (returns.counts.size * (2 if returns.paired else 1))
-    low, high = entry_limits(returns, bounds, level)
-    ends = [_regrets(low, high, *pairs)]
-    back = [_regrets(low, high, *pairs[::-1])] if not directed else []
+    entries = entry_limits(returns, bounds, level)
+    known = [entries]
     if returns.paired:
-        ahead = _ahead_of_own(returns, bounds, level, low, high)
-        ends.append(_regrets(*ahead, *pairs))
-        back += [_regrets(*ahead, *pairs[::-1])] if not directed else []
-    least, most = _common(ends)
+        known.append(_ahead_of_own(returns, bounds, level, *entries))
+    least, most = _common([_regrets(*ends, *pairs) for ends in known])
     if directed:
         return least, most
-    back_least, back_most = _common(back)
+    back_least, back_most = _common([_regrets(*ends, *pairs[::-1]) for ends in known])
     return np.maximum(least, back_least), np.maximum(most, back_most)
 
 

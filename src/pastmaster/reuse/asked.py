@@ -123,6 +123,13 @@ class AskedEpisodes:
         """All of them as plain JSON values."""
         return [_entry(number, asked) for number, asked in self._by_number.items()]
 
+    def arrays(self) -> tuple[FloatArray, FloatArray]:
+        """The numbers of all of them: number, arm, time and payoff, NaN for an open one [n, 4]; and probabilities."""
+        known = [
+            (number, a.arm, a.time, np.nan if a.payoff is None else a.payoff) for number, a in self._by_number.items()
+        ]
+        return np.array(known, np.float64), np.concatenate([NOTHING, *(a.chances for a in self._by_number.values())])
+
     def entry(self, number: int) -> list[Any] | None:
         """One of them; None where it is neither open nor waits."""
         asked = self._by_number.get(number)
@@ -131,6 +138,8 @@ class AskedEpisodes:
     def put_back(self, entries: Iterable[list[Any]]) -> None:
         """Take over what ``entries`` returned."""
         for number, arm, time, payoff, chances in entries:
+            if number in self._by_number:
+                raise ValueError(f"episode {number} is there twice")
             self.add(number, Asked(arm, time, np.array(chances, np.float64), payoff))
 
 

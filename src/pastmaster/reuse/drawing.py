@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FEW = 200  # episodes: up to so many, each is a point of its own
 MOST_SHOWN = 8  # sources with a colour of their own
 LEARNER, OTHERS, MEAN = "0.35", "0.8", "black"
+Legend = list[tuple[list[int], str, str]]
+"""The arms that are drawn alike, their label and their colour."""
 
 
 def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | None = None) -> None:
@@ -38,9 +40,9 @@ def draw_curves(axes: Axes, runs: Mapping[str, TransferRun], optimum: float | No
 
 def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) -> None:
     """Returns above, and below who ran the episodes."""
-    colours = _colours(run)
+    legend = _legend(run)
     if run.returns.shape[1] <= FEW:
-        _draw_points(above, run, colours)
+        _draw_points(above, run, legend)
     else:
         draw_curves(above, {"mean return": run})
         above.lines[0].set_color(MEAN)  # no colour of an arm
@@ -48,29 +50,20 @@ def draw_run(above: Axes, below: Axes, run: TransferRun, optimum: float | None) 
     best = run.best_source
     if best is not None:
         mean = float(run.returns[run.arms == best].mean())
+        (colour,) = (colour for arms, _, colour in legend if best in arms)
         label = f"best source, {_labels(run)[best]}: its mean"
-        above.axhline(mean, color=colours[best], linestyle="--", linewidth=1.2, label=label)
+        above.axhline(mean, color=colour, linestyle="--", linewidth=1.2, label=label)
     if optimum is not None:
         above.axhline(optimum, color="black", linestyle=":", linewidth=1.2, label="optimal policy")
     above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     above.set_xlabel("")
-    _draw_shares(below, run, colours)
+    _draw_shares(below, run, legend)
 
 
-def _colours(run: TransferRun) -> list[str]:
-    """A colour for each arm: the sources most used have their own, the others share one."""
-    used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
-    colours = [OTHERS] * run.n_sources + [LEARNER]
-    for place, i in enumerate(np.argsort(-used[:-1], kind="stable")[:MOST_SHOWN]):
-        if used[i] >= 0.005 * run.arms.size:
-            colours[int(i)] = str(figures.line_style(place)["color"])
-    return colours
-
-
-def _draw_points(axes: Axes, run: TransferRun, colours: list[str]) -> None:
+def _draw_points(axes: Axes, run: TransferRun, legend: Legend) -> None:
     """Every return as a point in the colour of its arm."""
     episode = np.broadcast_to(np.arange(run.arms.shape[1]), run.arms.shape)
-    for arms, label, colour in _legend(run, colours):
+    for arms, label, colour in legend:
         ran = np.isin(run.arms, arms)
         if ran.any():
             size = 18 if run.arms.size <= FEW else 8
@@ -81,16 +74,12 @@ def _draw_points(axes: Axes, run: TransferRun, colours: list[str]) -> None:
     axes.grid(alpha=0.3)
 
 
-def _draw_shares(axes: Axes, run: TransferRun, colours: list[str]) -> None:
+def _draw_shares(axes: Axes, run: TransferRun, legend: Legend) -> None:
     """Stacked shares, constant over each window: the learner first, then the sources most used."""
-    shares, labels, shades = run.shares(), [], []
-    ends = np.array(windows(run.returns.shape[1]).edges).ravel()
-    rows = []
-    for arms, label, colour in _legend(run, colours):
-        rows.append(np.repeat(shares[:, arms].sum(axis=1), 2))
-        labels.append(label)
-        shades.append(colour)
-    axes.stackplot(ends, rows, labels=labels, colors=shades)
+    shares, ends = run.shares(), np.array(windows(run.returns.shape[1]).edges).ravel()
+    rows = [np.repeat(shares[:, arms].sum(axis=1), 2) for arms, _, _ in legend]
+    _, labels, colours = zip(*legend, strict=True)
+    axes.stackplot(ends, rows, labels=labels, colors=colours)
     dropped = run.eliminated_at[run.eliminated_at >= 0]
     if len(dropped):
         label = "a source is dropped in a trial"
@@ -99,17 +88,18 @@ def _draw_shares(axes: Axes, run: TransferRun, colours: list[str]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
-def _legend(run: TransferRun, colours: list[str]) -> list[tuple[list[int], str, str]]:
-    """The arms that are drawn alike, their label and their colour: the learner, the sources most used, the others."""
-    used = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1)
-    own = [int(i) for i in np.argsort(-used[:-1], kind="stable") if colours[i] != OTHERS]
-    others = [i for i in range(run.n_sources) if colours[i] == OTHERS]
-    labels = _labels(run)
-    entries = [([i], labels[i], colours[i]) for i in (run.n_sources, *own)]
+def _legend(run: TransferRun) -> Legend:
+    """The learner, the sources most used, which have a colour of their own, and all others, which share one."""
+    used, labels = np.bincount(run.arms.ravel(), minlength=run.n_sources + 1), _labels(run)
+    most = np.argsort(-used[:-1], kind="stable")[:MOST_SHOWN].tolist()
+    shown = [i for i in most if used[i] >= 0.005 * run.arms.size]
+    legend = [([run.n_sources], labels[run.n_sources], LEARNER)]
+    legend += [([i], labels[i], str(figures.line_style(place)["color"])) for place, i in enumerate(shown)]
+    others = [i for i in range(run.n_sources) if i not in shown]
     if others:
         what = labels[others[0]] if len(others) == 1 else f"the other {len(others)} sources"
-        entries.append((others, what, OTHERS))
-    return entries
+        legend.append((others, what, OTHERS))
+    return legend
 
 
 def _labels(run: TransferRun) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pastmaster.arrays import FloatArray, as_floats, sealed
-from pastmaster.checks import listed
+from pastmaster.checks import called_as, listed
 from pastmaster.errors import InvalidInputError
 from pastmaster.estimation import CrossValueEstimate
 from pastmaster.reuse import _model_kernels as kernels
@@ -134,23 +134,11 @@ def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] 
     Its columns must be the sources: as many, and of these names where both have names. Of an estimate of more policies
     the sources' columns are taken, by name.
     """
-    columns = getattr(given, "columns", None)
     try:
-        if isinstance(given, Experience):
-            found = given
-        elif isinstance(given, dict):
-            found = Experience(**given)
-        elif isinstance(given, CrossValueEstimate):
-            found = _columns_of(estimated(given), names)
-        else:
-            labels = None if columns is None or callable(columns) else [str(label) for label in columns]
-            found = Experience(
-                given, sources=labels if labels and not all(label.isdigit() for label in labels) else None
-            )
+        with called_as(f"{caller}: experience"):
+            found = _made(given, names)
     except TypeError as error:
         raise InvalidInputError(f"{caller}: experience is {shown(given)}, must be numbers [tasks, sources]") from error
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{caller}: experience: {str(error).removeprefix('Experience: ')}") from error
     if found.values.shape[1] != n_sources:
         raise InvalidInputError(
             f"{caller}: experience has {found.values.shape[1]} columns, must have one to each of {n_sources} sources: "
@@ -166,23 +154,33 @@ def as_experience(caller: str, given: Any, n_sources: int, names: Sequence[str] 
     return found
 
 
-def estimated(estimate: CrossValueEstimate) -> Experience:
-    """The means of estimated cross values, with their standard errors and the spread of single returns."""
-    names = (
-        [*estimate.policies] if all(estimate.policies) and len({*estimate.policies}) == estimate.mean.shape[1] else None
-    )
-    return Experience(np.asarray(estimate.mean), estimate.standard_error, estimate.spread, sources=names)
+def _made(given: Any, names: Sequence[str] | None) -> Experience:
+    if isinstance(given, Experience):
+        return given
+    if isinstance(given, dict):
+        return Experience(**given)
+    if isinstance(given, CrossValueEstimate):
+        return estimated(given, names)
+    columns = getattr(given, "columns", None)
+    labels = [] if columns is None or callable(columns) else [str(label) for label in columns]
+    named = not all(label.isdigit() for label in labels)
+    return Experience(given, sources=labels if named else None)
 
 
-def _columns_of(found: Experience, names: Sequence[str] | None) -> Experience:
-    """The columns of these names, where all of them are there; else as it is."""
-    known = {name: j for j, name in enumerate(found.sources or ())}
-    if names is None or len({*names}) != len(names) or any(name not in known for name in names):
-        return found
-    some = [known[name] for name in names]
-    values, errors, spread = (None if x is None else x[:, some] for x in (found.values, found.errors, found.spread))
-    assert values is not None
-    return Experience(values, errors, spread, sources=names)
+def estimated(estimate: CrossValueEstimate, names: Sequence[str] | None = None) -> Experience:
+    """The means of estimated cross values, with their standard errors and the spread of single returns.
+
+    Of the policies of these names alone, where all of them are there.
+    """
+    arrays = np.asarray(estimate.mean), estimate.standard_error, estimate.spread
+    own = list(estimate.policies)
+    if not all(own) or len(set(own)) != estimate.mean.shape[1]:
+        return Experience(*arrays)
+    if names is None or len(set(names)) != len(names) or not set(names) <= set(own):
+        return Experience(*arrays, sources=own)
+    columns = [own.index(name) for name in names]
+    mean, error, spread = (array[:, columns] for array in arrays)
+    return Experience(mean, error, spread, sources=names)
 
 
 def likeness(payoffs: FloatArray, spreads: FloatArray | None = None) -> Likeness:

@@ -76,7 +76,7 @@ class Informed(RegretBalancing):
         n_sources = whole(type(self).__name__, "n_sources", n_sources, at_least=0, at_most=selector.MOST_SOURCES)
         self.experience = as_experience(type(self).__name__, experience, n_sources)
         self._begin(
-            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=None, kappa=kappa,
+            rng, n_sources=n_sources, episodes=episodes, bounds=bounds, experience=self.experience.sources, kappa=kappa,
             preference=preference, delta=delta, check_every=check_every, clip=clip,
         )  # fmt: skip
         (lower, _), span, known = self.bounds, self.bounds.span, self.experience
@@ -108,7 +108,7 @@ class Informed(RegretBalancing):
         return (self._arms if arms is None else arms)[layout.EXPERIENCE + which * n :][:n]
 
     def _plain_arguments(self) -> dict[str, Any]:
-        return self._arguments | {"experience": self.experience.to_dict()}
+        return super()._plain_arguments() | {"experience": self.experience.to_dict()}
 
     def _given_arrays(self) -> list[FloatArray | None]:
         return self.experience.arrays

@@ -153,7 +153,7 @@ def transfer(
     )  # fmt: skip
 
 
-def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds | None, str]:
+def _chosen_bounds(problem: Problem, bounds: Any) -> tuple[Bounds, str]:
     """The bounds to begin with, and where they come from."""
     if isinstance(bounds, str):
         if bounds != RUNNING or problem.tabular:

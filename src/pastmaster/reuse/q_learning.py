@@ -131,8 +131,7 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
     """A schedule as an array whose last entry stays."""
     refused = f"QLearning: {name} is {shown(schedule)}, must be numbers in 0 .. 1"
     try:
-        known = _decaying(schedule) if type(schedule) is decay else None
-        values = known if known is not None else _first_values(schedule) if callable(schedule) else schedule
+        values = _first_values(schedule) if callable(schedule) else schedule
         table = np.atleast_1d(as_floats(values, f"QLearning: {name}"))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise InvalidInputError(refused) from error
@@ -141,14 +140,15 @@ def tabulated(name: str, schedule: Schedule) -> FloatArray:
     return sealed(table)
 
 
-def _first_values(schedule: Callable[[int], float]) -> list[float]:
+def _first_values(schedule: Callable[[int], float]) -> Any:
+    if type(schedule) is decay:  # that of every task by default
+        return _decaying(schedule)
     return [schedule(n) for n in range(LONGEST_SCHEDULE)]
 
 
 @lru_cache(maxsize=16)
 def _decaying(schedule: decay) -> FloatArray:
-    """Its first values: it is the schedule of every task by default."""
-    return sealed(np.array(_first_values(schedule)))
+    return sealed(np.array([schedule(n) for n in range(LONGEST_SCHEDULE)]))
 
 
 class QLearner:

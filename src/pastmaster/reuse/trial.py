@@ -44,7 +44,7 @@ class Plan:
 
     problem: Problem
     selector: str | Callable[..., Any]
-    bounds: Bounds | None
+    bounds: Bounds
     bounds_from: str
     episodes: int
     on_violation: OnViolation
@@ -69,24 +69,16 @@ class Plan:
                     f"transfer: selector is {shown(self.selector)}, must be one of {', '.join(SELECTORS)}, "
                     "or a function that makes one"
                 )
-            if self.bounds is None and SELECTORS[self.selector].bounded:
-                raise InvalidInputError(
-                    f"transfer: bounds is None, must be (lower, upper) for {shown(self.selector)}: "
-                    "return_bounds(tasks) of the family"
-                )
             if SELECTORS[self.selector].informed != (self.experience is not None):
                 wanted = "must be given for" if self.experience is None else "is of no use to"
-                raise InvalidInputError(
-                    f"transfer: experience {wanted} the selector {shown(self.selector)}"
-                    + (": what each source was worth in each old task" if self.experience is None else "")
-                )
+                raise InvalidInputError(f"transfer: experience {wanted} the selector {shown(self.selector)}")
         elif not callable(self.selector) or isinstance(self.selector, Selector):
             raise InvalidInputError(
                 f"transfer: selector is {shown(self.selector)}, must be a name or be called as {CALL}: each trial "
                 "starts its own"
             )
 
-    def make(self, episodes: int, bounds: Bounds | None, rng: np.random.Generator) -> Any:
+    def make(self, episodes: int, bounds: Bounds, rng: np.random.Generator) -> Any:
         """A fresh selector."""
         try:
             known = {} if self.experience is None else {"experience": self.experience}
@@ -118,7 +110,7 @@ class Plan:
         return made
 
     def started(
-        self, episodes: int, bounds: Bounds | None, limits: Bounds | None, rng: np.random.Generator
+        self, episodes: int, bounds: Bounds, limits: Bounds | None, rng: np.random.Generator
     ) -> Selector | BroughtSelector:
         """A fresh selector that clips if it is to; one of the caller's own is told returns within ``limits``."""
         selector = adapted(self.make(episodes, bounds, rng), limits)
