@@ -139,7 +139,6 @@ from pastmaster.clustering.scores import read_scores as read_scores
 from pastmaster.report.payload import payload as payload
 from pastmaster.report.render import nice_ticks as nice_ticks
 from pastmaster.report.repository import run_curves as run_curves, run_shares as run_shares
-from pastmaster.repository import rows as rows
 from pastmaster.solving.policy_iteration import NEAR_ONE as NEAR_ONE
 from pastmaster.tasks.identity import task_data as task_data
 from pastmaster.values import cross as cross, distance as distance
