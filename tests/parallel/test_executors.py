@@ -323,10 +323,14 @@ def test_an_error_ends_the_rest(executor, tmp_path):
         time.sleep(0.5)
         (tmp_path / "seen").touch()
 
-    releaser = threading.Thread(target=release)  # what runs on threads is waited for
-    releaser.start()
+    threads = isinstance(executor, ThreadPoolExecutor)  # whose call waits for what has begun
+    releaser = threading.Thread(target=release)
+    if threads:
+        releaser.start()
     with pytest.raises(ZeroDivisionError):
         parallel.run(job, range(200), executor=executor)
+    if not threads:
+        releaser.start()
     releaser.join()
     assert parallel.run(abs, [-1, -2, -3, -4], executor=executor) == [1, 2, 3, 4]  # after all that was there
     begun = len(items_run(tmp_path))

@@ -537,7 +537,7 @@ def test_nothing_in_a_state_can_change_unseen(cls, rng):
 @pytest.mark.parametrize("kind", ["MT19937", "Philox"])
 def test_a_generator_state_cut_short_is_refused(seed, kind):
     state = make(Exp3Transfer, np.random.Generator(getattr(np.random, kind)(seed))).to_dict()
-    sentence = r"Exp3Transfer\.from_dict: rng\['state'\]\[.*must be (624|4) whole numbers"
+    sentence = rf"Exp3Transfer\.from_dict: rng must be a state of {kind} as rng_to_dict wrote it"
     with pytest.raises(InvalidInputError, match=sentence):
         Exp3Transfer.from_dict(damaged(state, ["rng", "state", "key" if kind == "MT19937" else "counter"], [1, 2]))
 

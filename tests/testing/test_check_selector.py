@@ -216,12 +216,16 @@ class Twice(TsallisINF):
 
 
 class Flat(TsallisINF):
-    """Loses the probabilities of the open episodes on the way to JSON."""
+    """Loses the probabilities of the open episodes on the way from JSON."""
 
-    def to_dict(self):
-        state = super().to_dict()
-        n = len(self.counts) if len(self.open) > 1 else 0
-        return state | {"open": [[*entry[:4], [1 / n] * n if n else entry[4]] for entry in state["open"]]}
+    @classmethod
+    def from_dict(cls, state):
+        made = super().from_dict(state)
+        open_now = list(made.open)
+        for episode in open_now if len(open_now) > 1 else []:
+            asked = made._asked.get(episode.number)
+            asked.chances = np.full_like(asked.chances, 1 / len(asked.chances))
+        return made
 
 
 class NoJson(Exp3Transfer):
