@@ -148,7 +148,7 @@ def test_a_first_session(tmp_path):
     head, *lines = fine("repo", "list", db).splitlines()
     assert head.split() == ["id", "task", "policy", "value", "served", "by"]
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
-    assert "3 tasks" not in fine("repo", "keep", db, "--n-clusters", 1, *CLUSTER).splitlines()[0]
+    assert "3 tasks" not in fine("repo", "keep", db, "-k", 1, *CLUSTER).splitlines()[0]
     fine("transfer", db, "--domain", "coloured-grid", "--count", 1, "--family-seed", 5, "--episodes", 50)
 
 
@@ -216,7 +216,7 @@ def test_a_black_box_is_added_with_its_policy(tmp_path, levers):
         task = repository.task(1)
         assert (task.gamma, task.horizon) == (0.99, 5)
     assert "is valued without a model: declare bounds" in refused("repo", "keep", db, "--episodes", 10)
-    fine("repo", "keep", db, "--n-clusters", 2, *CLUSTER)
+    fine("repo", "keep", db, "-k", 2, *CLUSTER)
     assert told("transfer", db, "--gym", levers, "--episodes", 50)["mean_return"] > 0.2  # bounds follow the returns
     assert told("transfer", db, "--gym", levers, "--bounds", 0, 1, "--episodes", 50)["mean_return"] > 0.2
 
@@ -339,7 +339,9 @@ def test_exactly_so_many_policies(db, n_clusters):
     assert [(row["name"], row["policy"], row["loss"]) for row in found["tasks"]] == [
         (row.task, row.policy, row.loss) for row in stored.table()
     ]
-    lines = fine("repo", "keep", db, "-k", n_clusters, "--quiet").splitlines()
+    quiet = fine("repo", "keep", db, "-k", n_clusters, "--quiet").splitlines()
+    assert quiet == [cell["name"] for cell in found["kept"]]
+    lines = fine("repo", "keep", db, "-k", n_clusters).splitlines()
     assert lines[0].split("  ")[0] == "policy"
     assert lines[n_clusters + 1] == lines[-2] == ""
     rows = sorted(found["tasks"], key=lambda row: -row["loss"])
@@ -348,13 +350,13 @@ def test_exactly_so_many_policies(db, n_clusters):
     ]
     assert lines[-1].startswith(f"{n_clusters} of 4 policies kept")
     assert lines[-1].endswith(", proven optimal, seed 0")
-    symmetric = fine("repo", "keep", db, "--n-clusters", n_clusters, "--symmetric", *CLUSTER).splitlines()
+    symmetric = fine("repo", "keep", db, "-k", n_clusters, "--symmetric", *CLUSTER).splitlines()
     assert symmetric[-1].startswith(f"{n_clusters} of 4 tasks kept")
 
 
 def test_the_fewest_policies_such_that_no_task_loses_more(db):
     distance = policy_distance(cross_values(TASKS, [solve(task).policy for task in TASKS]), paired=True)
-    none, any_ = (told("repo", "keep", db, "--max-radius", radius)["kept"] for radius in (0, distance.max()))
+    none, any_ = (told("repo", "keep", db, "--max-loss", radius)["kept"] for radius in (0, distance.max()))
     assert len(any_) == 1
     assert all(cell["radius"] == 0 for cell in none)
     assert len(none) > 1
@@ -658,7 +660,7 @@ REFUSALS = [
     ("repo init {text}", "is not a repository"),
     ("repo keep {empty} --episodes 10", "holds no tasks yet, so there is nothing to keep"),
     ("repo keep {empty} -k 1", "holds no tasks yet, so there is nothing to keep"),
-    ("repo keep {db} --n-clusters 5", "^Error: -k is 5, must be a whole number, in 1..4"),
+    ("repo keep {db} -k 5", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} -k 5 --symmetric", "^Error: -k is 5, must be a whole number, in 1..4"),
     ("repo keep {db} --max-loss -1", "^Error: --max-loss is -1.0, must be at least 0"),
     ("repo keep {db} -k 1 --must-keep nobody", "--must-keep holds 'nobody', must be the name of a policy or a column"),

@@ -54,6 +54,9 @@ def keep(scores: str, weights: Path | None, seed: int, every: bool, output: Outp
         if any(value is not None for value in questions):
             raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
         asked["most"] = asked.pop("k")
+    else:
+        with options.usage():
+            clustering.keeping.asked("keep", **{name: asked[name] for name in clustering.keeping.QUESTIONS})
     with _named(scores):
         table = _read(scores)
         for name in ("must_keep", "never_keep"):

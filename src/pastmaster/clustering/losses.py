@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import BoolArray, FloatArray, sealed
-from pastmaster.clustering.columns import Choice, ColumnProblem, fewest_columns
+from pastmaster.clustering.columns import Choice, ColumnProblem
 from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.search import search_clusterings
@@ -96,7 +96,11 @@ class Losses:
 
     def cover(self, covers: BoolArray, rng: np.random.Generator, deadline: float, certify: bool = False) -> Choice:
         """The fewest columns that cover every task."""
-        return fewest_columns(covers, rng, deadline, certify=certify, allowed=self.allowed, must=self.must)
+        different = np.unique(np.packbits(covers, axis=1), axis=0)
+        rows = np.unpackbits(different, axis=1, count=covers.shape[1]).astype(np.bool_)
+        costs = np.where(rows.T, 0.0, np.inf)
+        problem = ColumnProblem(costs, len(self.allowed), self.allowed, self.must, price=1.0, whole=True)
+        return problem.solved(rng, deadline, certify)
 
     def _chosen(
         self, table: FloatArray, most: int, price: float, rng: np.random.Generator, deadline: float, certify: bool,
