@@ -93,7 +93,7 @@ def keep(
     >>> keep(scores, price=2.0).policies
     [0, 2]
     """
-    question = {"k": k, "max_loss": max_loss, "price": price, "episodes": episodes, "span": span}
+    question: dict[str, Any] = {"k": k, "max_loss": max_loss, "price": price, "episodes": episodes, "span": span}
     table_settings = {
         "tasks": tasks,
         "policies": policies,

@@ -118,7 +118,9 @@ def tables(draws: Draws) -> Tables:
     yield "methods", Columns(head, rows, "Windy corridor: means over all draws")
     names, points, distance, _ = family()
     for place, method in enumerate(("average case", "worst case")):
-        tasks = Tasks.of(_clustering(draws.results[0], place), names)
+        clustering = _clustering(draws.results[0], place)
+        cells = clustering.labels
+        tasks = Tasks(np.arange(len(names)), names, cells, clustering.representatives[cells])
         slug, title = method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost"
         yield slug, TaskMap(title, tasks, points, ("goal", "wind"))
         yield slug, Distances(title, tasks, distance)
