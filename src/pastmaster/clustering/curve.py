@@ -16,7 +16,7 @@ from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.told import told_losses
 from pastmaster.generators import Rng, seeded
-from pastmaster.tables import counted, cut, frame, html_table, one_line
+from pastmaster.tables import counted, frame, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,9 +97,6 @@ class KeepCurve:
     def to_frame(self) -> pd.DataFrame:
         """``table()`` as a pandas DataFrame; the policies of a row are one text."""
         return frame([row | {"policies": ", ".join(map(str, row["policies"]))} for row in self.table()])
-
-    def _repr_html_(self) -> str:
-        return html_table([row | {"policies": cut(str(row["policies"]))} for row in self.table()], repr(self))
 
     def plot(self) -> Figure:
         """The curve, its lower bounds, and the elbow."""
