@@ -119,8 +119,7 @@ def tables(draws: Draws) -> Tables:
     names, points, distance, _ = family()
     for place, method in enumerate(("average case", "worst case")):
         clustering = _clustering(draws.results[0], place)
-        cells = clustering.labels
-        tasks = Tasks(np.arange(len(names)), names, cells, clustering.representatives[cells])
+        tasks = Tasks(np.arange(len(names)), names, clustering.labels, clustering.representatives[clustering.labels])
         slug, title = method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost"
         yield slug, TaskMap(title, tasks, points, ("goal", "wind"))
         yield slug, Distances(title, tasks, distance)
