@@ -136,8 +136,9 @@ from pastmaster.clustering.different import different_cells as different_cells
 from pastmaster.clustering.losses import losses_of as losses_of
 from pastmaster.clustering.picture import classical_scaling as classical_scaling
 from pastmaster.clustering.scores import read_scores as read_scores
+from pastmaster.report.page import Trend as Trend
 from pastmaster.report.payload import payload as payload
-from pastmaster.report.render import nice_ticks as nice_ticks
+from pastmaster.report.render import drawn_trend as drawn_trend
 from pastmaster.report.repository import run_curves as run_curves, run_shares as run_shares
 from pastmaster.solving.policy_iteration import NEAR_ONE as NEAR_ONE
 from pastmaster.tasks.identity import task_data as task_data

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pastmaster.checks import flag, whole, within
+from pastmaster.checks import flag, within
 from pastmaster.clustering import Clustering, keeping
 from pastmaster.clustering.score_table import policy_of, task_of
 from pastmaster.clustering.told import told_losses
@@ -93,6 +93,7 @@ def keep(
     >>> keep(scores, price=2.0).policies
     [0, 2]
     """
+    question: dict[str, Any] = {"k": k, "max_loss": max_loss, "price": price, "episodes": episodes, "span": span}
     table_settings = {
         "tasks": tasks,
         "policies": policies,
@@ -102,35 +103,21 @@ def keep(
         "lower_is_better": lower_is_better,
     }
     if isinstance(price, str):
-        if price != "measured" or span is not None or k is not None or max_loss is not None:
-            got = repr(price) if price != "measured" else "'measured' beside another question"
-            raise InvalidInputError(f"{CALLER}: price is {got}, must be a number, or 'measured' with episodes alone")
+        keeping.asked(CALLER, **question)
         generator, seed = seeded(CALLER, rng)
         rng = generator if seed is None else seed  # the one that the result tells
         time_limit = within(CALLER, "time_limit", time_limit, 0.0, math.inf)
         begun = time.perf_counter()
         price = _measured_price(scores, episodes, begun + 0.5 * time_limit, rng, table_settings)
-        episodes = None
+        question |= {"price": price, "episodes": None}
         time_limit = max(0.0, begun + time_limit - time.perf_counter())
-    return keeping.keep(
-        scores,
-        k=k,
-        max_loss=max_loss,
-        price=price,
-        episodes=episodes,
-        span=span,
-        certify=certify,
-        time_limit=time_limit,
-        rng=rng,
-        **table_settings,
-    )
+    return keeping.keep(scores, certify=certify, time_limit=time_limit, rng=rng, **question, **table_settings)
 
 
 def _measured_price(scores: Any, episodes: Any, deadline: float, rng: Rng, table_settings: dict[str, Any]) -> float:
     """The price at which tasks left out earn most."""
     from pastmaster.reuse.price import measured_price  # selectors take longer to load than a table to be read
 
-    count = whole(CALLER, "episodes", episodes, at_least=1)
     if flag(CALLER, "lower_is_better", table_settings["lower_is_better"]):
         raise InvalidInputError(f"{CALLER}: lower_is_better is True, must be False where price is 'measured'")
     losses, table = told_losses(CALLER, scores, **table_settings)
@@ -140,4 +127,4 @@ def _measured_price(scores: Any, episodes: Any, deadline: float, rng: Rng, table
             f"{CALLER}: the score of {task_of(table, i)} under {policy_of(table, j)} is missing, must be known where "
             "price is 'measured'"
         )
-    return measured_price(table.values[:, losses.allowed], count, seeded(CALLER, rng)[0], deadline=deadline)
+    return measured_price(table.values[:, losses.allowed], episodes, seeded(CALLER, rng)[0], deadline=deadline)

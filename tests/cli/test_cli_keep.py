@@ -356,17 +356,17 @@ def test_ctrl_c_while_reading_ends_with_130(scores, monkeypatch):
 ONE = "must be one question: k, or max_loss, or price, or episodes and span"
 MEASURED = "--price is 'measured' beside another question, must be a number, or 'measured' with episodes alone"
 WRONG = {
-    "nothing asked": ((), 1, f"keep: nothing is asked, {ONE}"),
-    "two questions": (("-k", 1, "--price", 2), 1, f"keep: k and price are given, {ONE}"),
-    "episodes alone": (("--episodes", 9), 1, "--span is None, must be given where episodes is"),
-    "a span with k": (("-k", 1, "--span", 9), 1, f"keep: k and span are given, {ONE}"),
+    "nothing asked": ((), 2, f"keep: nothing is asked, {ONE}"),
+    "two questions": (("-k", 1, "--price", 2), 2, f"keep: k and price are given, {ONE}"),
+    "episodes alone": (("--episodes", 9), 2, "--span is None, must be given where episodes is"),
+    "a span with k": (("-k", 1, "--span", 9), 2, f"keep: k and span are given, {ONE}"),
     "a curve and a price": (("--curve", "--price", 1), 2, "--curve is given with another question, must be alone"),
-    "a measured price alone": (("--price", "measured"), 1, "--episodes is None, must be a whole number, at least 1"),
-    "a measured price with a span": (("--price", "measured", "--episodes", 9, "--span", 9), 1, MEASURED),
-    "a measured price with k": (("--price", "measured", "--episodes", 9, "-k", 1), 1, MEASURED),
+    "a measured price alone": (("--price", "measured"), 2, "--episodes is None, must be a whole number, at least 1"),
+    "a measured price with a span": (("--price", "measured", "--episodes", 9, "--span", 9), 2, MEASURED),
+    "a measured price with k": (("--price", "measured", "--episodes", 9, "-k", 1), 2, MEASURED),
     "half an episode": (("--price", "measured", "--episodes", 9.5), 2, "Invalid value for '--episodes': '9.5' is not"),
     "no price": (("--price", "cheap"), 2, "Invalid value for '--price': 'cheap' is not a number, nor measured"),
-    "a price with episodes": (("--price", 2, "--episodes", 9), 1, f"keep: price and episodes are given, {ONE}"),
+    "a price with episodes": (("--price", 2, "--episodes", 9), 2, f"keep: price and episodes are given, {ONE}"),
     "a measured price of times": (
         ("--price", "measured", "--episodes", 9, "--lower-is-better"), 1, "--lower-is-better is True, must be False"
     ),

@@ -153,25 +153,26 @@ def test_the_answer_for_a_limit_is_the_fewest_and_of_these_the_best(rng, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_for_learning_is_the_best_of_all_partitions(rng, kind):
-    for _ in range(1):
+    scores = np.empty((0, 0))
+    while min(scores.shape) < 4:  # of fewer tasks or policies any search finds the best
         scores = drawn(rng, kind)[:6]
-        losses, setting = losses_of(scores), {"episodes": 200, "span": 1.0}
-        n_policies = scores.shape[1]
-        never = [int(rng.integers(n_policies))] if n_policies > 2 and kind != "missing" else []
-        open_losses = np.delete(losses, never, axis=1)
-        least = min(
-            reference.cost(open_losses, labels, *setting.values(), directed=True)
-            for labels in reference.partitions(len(losses))
-        )
-        found = keep(scores, never_keep=never, rng=rng, **setting)
-        assert found.cost == pytest.approx(least, rel=1e-9)
-        assert found.lower_bound <= least * (1 + 1e-12)
-        assert found.losses.tolist() == losses[:, found.columns].min(axis=1).tolist()
-        assert not set(never) & set(found.columns.tolist())
-        cells = [found.members(c) for c in range(found.n_clusters)]
-        radii = [losses[cell, j].max() for cell, j in zip(cells, found.columns, strict=True)]
-        assert found.radii.tolist() == radii
-        assert found.mean_radius >= found.mean_loss
+    losses, setting = losses_of(scores), {"episodes": 200, "span": 1.0}
+    most_wanted = int(losses.mean(axis=0).argmin())
+    never = [most_wanted] if kind != "missing" else []
+    open_losses = np.delete(losses, never, axis=1)
+    least = min(
+        reference.cost(open_losses, labels, *setting.values(), directed=True)
+        for labels in reference.partitions(len(losses))
+    )
+    found = keep(scores, never_keep=never, rng=rng, **setting)
+    assert found.cost == pytest.approx(least, rel=1e-9)
+    assert found.lower_bound <= least * (1 + 1e-12)
+    assert found.losses.tolist() == losses[:, found.columns].min(axis=1).tolist()
+    assert not set(never) & set(found.columns.tolist())
+    cells = [found.members(c) for c in range(found.n_clusters)]
+    radii = [losses[cell, j].max() for cell, j in zip(cells, found.columns, strict=True)]
+    assert found.radii.tolist() == radii
+    assert found.mean_radius >= found.mean_loss
 
 
 # negative controls

@@ -109,7 +109,6 @@ def test_the_curve_has_the_best_of_every_size(rng):
     assert curve.to_frame()["k"].tolist() == curve.k.tolist()
     assert all(name in "abcdefg" for name in curve.answers[0].policies)
     assert "KeepCurve(mean loss" in repr(curve)
-    assert "<table>" in curve._repr_html_()
     again = keep_curve(scores, rng=curve.seed)
     assert again.mean_loss.tolist() == curve.mean_loss.tolist()
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from made_up import HOSTILE, LABELS, page_of_charts
-from seams import nice_ticks, payload, run_curves, run_shares
+from seams import Trend, drawn_trend, payload, run_curves, run_shares
 
 import pastmaster
 from pastmaster import ContinualTransfer, Repository, TabularMDP, domains
@@ -345,12 +345,14 @@ def test_losses_are_told_task_by_task_and_those_of_the_papers_distances_are_true
 
 @pytest.mark.parametrize(("low", "high"), [(0, 48.2), (-3.7, 0), (0, 0), (-1e9, 1e3), (0.0, 1e-12), (-5, 5)])
 def test_ticks_are_round_and_hold_all_values(low, high):
-    ticks = nice_ticks(low, high)
+    trend = Trend("", "", "", ("a", "b"), "", (low, high), "", (low, high))
+    ticks, heights = zip(*drawn_trend(trend)["ticks"], strict=True)
     assert 2 <= len(ticks) <= 7
     assert ticks[0] <= low + 1e-9 * abs(low)
     assert ticks[-1] >= high - 1e-9 * abs(high)
     steps = np.diff(ticks)
     np.testing.assert_allclose(steps, steps[0])
+    assert list(heights) == sorted(heights, reverse=True)
 
 
 def test_how_sure_the_choice_is_is_told_where_values_are_estimates(tmp_path):
@@ -525,8 +527,8 @@ def test_the_command_says_where_the_page_is(stocked, tmp_path):
 @pytest.mark.parametrize(
     ("place", "out", "sentence"),
     [
-        ("empty", "page.html", "empty', a folder, must be a repository"),
-        ("nowhere.db", "page.html", "nowhere.db', which does not exist, must be a repository"),
+        ("empty", "page.html", "empty is a directory, must be a file"),
+        ("nowhere.db", "page.html", "nowhere.db: check the path, or make one"),
         ("notes.txt", "page.html", "is not a repository"),
         ("tasks.db", "empty", "empty is a folder, must be a file"),
         ("tasks.db", "tasks.db", "tasks.db is no page, must end in .html"),

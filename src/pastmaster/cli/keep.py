@@ -21,6 +21,7 @@ from pastmaster.tables import counted
 if TYPE_CHECKING:
     from pastmaster.clustering import Clustering, KeepCurve, Scores
 
+ANSWER = ("mean_loss", "largest_loss", "cost", "price", "lower_bound", "gap")
 BAR = 30  # letters of the longest bar of a curve
 STANDARD_INPUT = "standard input"
 COLUMNS = {"policy": "kept policy", "serves": "serves tasks", "mean_loss": "mean loss", "largest_loss": "most lost"}
@@ -54,6 +55,9 @@ def keep(scores: str, weights: Path | None, seed: int, every: bool, output: Outp
         if any(value is not None for value in questions):
             raise click.UsageError("--curve is given with another question, must be alone, or with -k at most")
         asked["most"] = asked.pop("k")
+    else:
+        with options.usage():
+            clustering.keeping.asked("keep", **{name: asked[name] for name in clustering.keeping.QUESTIONS})
     with _named(scores):
         table = _read(scores)
         for name in ("must_keep", "never_keep"):
@@ -133,14 +137,14 @@ def _kept(answer: Clustering) -> list[dict[str, Any]]:
     kept = []
     for column in dict.fromkeys(answer.columns.tolist()):
         served = np.flatnonzero(columns == column)
-        counts = weights[served].any()
+        lost, counts = losses[served], weights[served]
         kept.append(
             {
                 "policy": answer.policy(column),
                 "column": column,
                 "serves": [answer.task(i) for i in served.tolist()],
-                "mean_loss": float(np.average(losses[served], weights=weights[served])) if counts else None,
-                "largest_loss": float(losses[served].max()) if len(served) else None,
+                "mean_loss": float(np.average(lost, weights=counts)) if counts.any() else None,
+                "largest_loss": float(lost.max()) if len(served) else None,
             }
         )
     return kept
@@ -157,12 +161,7 @@ def _give(answer: Clustering, seed: int, every: bool, output: Output) -> None:
         "n_tasks": len(answer.labels),
         "n_policies": answer.distance.shape[1],
         "kept": kept,
-        "mean_loss": answer.mean_loss,
-        "largest_loss": answer.largest_loss,
-        "cost": answer.cost,
-        "price": answer.price,
-        "lower_bound": answer.lower_bound,
-        "gap": answer.gap,
+        **{name: getattr(answer, name) for name in ANSWER},
         "optimal": answer.is_optimal,
         "interrupted": answer.interrupted,
         "seed": answer.seed,
@@ -175,38 +174,25 @@ def _give(answer: Clustering, seed: int, every: bool, output: Output) -> None:
 
 def _give_curve(curve: KeepCurve, output: Output) -> None:
     """The least mean loss for each number of policies, with a bar to each."""
-    answers = [
-        {
-            "k": one.n_clusters,
-            "mean_loss": one.mean_loss,
-            "lower_bound": one.lower_bound,
-            "largest_loss": one.largest_loss,
-            "optimal": one.is_optimal,
-            "policies": one.policies,
-        }
-        for one in curve.answers
-    ]
+    rows = []
+    for row, answer in zip(curve.table(), curve.answers, strict=True):
+        policies = row.pop("policies")
+        rows.append(row | {"optimal": answer.is_optimal, "policies": policies})
 
     def words() -> None:
         if output.quiet:
             printing.say(curve.elbow)
             return
         largest = max(curve.mean_loss.max(), 5e-324)
-        lines = [
-            (
-                one.n_clusters,
-                number(one.mean_loss),
-                number(one.lower_bound or 0.0),
-                number(one.largest_loss),
-                "#" * math.ceil(BAR * min(1.0, one.mean_loss / largest)),
-                ", ".join(map(str, one.policies)),
-            )
-            for one in curve.answers
-        ]
+        lines = []
+        for row in rows:
+            losses = row["mean_loss"], row["lower_bound"] or 0.0, row["largest_loss"]
+            bar = "#" * math.ceil(BAR * min(1.0, row["mean_loss"] / largest))
+            lines.append((row["k"], *map(number, losses), bar, ", ".join(map(str, row["policies"]))))
         printing.print_table(("policies", "mean loss", "at least", "most lost", "mean loss", "which"), lines)
         if curve.begins:
             printing.say("", curve.begins)
         printing.say("", f"{curve.elbow} would do: after that a further policy saves little (seed {curve.seed})")
 
-    value = {"curve": answers, "elbow": curve.elbow, "begins": curve.begins or None, "seed": curve.seed}
+    value = {"curve": rows, "elbow": curve.elbow, "begins": curve.begins or None, "seed": curve.seed}
     output.give(value, words, curve.plot)

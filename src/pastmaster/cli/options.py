@@ -128,6 +128,15 @@ def sentence(error: PastmasterError) -> str:
     return text if name is None else f"{typed[name]}{text[found.end(1) :]}"
 
 
+@contextmanager
+def usage() -> Iterator[None]:
+    """Errors within are a wrong command line: the exit code is 2."""
+    try:
+        yield
+    except PastmasterError as error:
+        raise click.UsageError(sentence(error)) from None
+
+
 def _typed(option: click.Parameter) -> str:
     """An option as it is typed, an argument as the help calls it."""
     return option.opts[0] if isinstance(option, click.Option) else (option.metavar or "").strip("[].")

@@ -45,6 +45,8 @@ def keep(place: str, every: bool, output: Output, **asked: Any) -> None:
     pastmaster repo keep tasks.db --price measured --episodes 1000
     pastmaster repo keep tasks.db --episodes 10000 --picture kept.png
     """
+    with options.usage():
+        _check_question(**asked)
     with options.opened(place) as repository:
         answer = _answer(repository, asked, output.bars)
         kept, ids = _kept(repository, answer), list(repository.cells())
@@ -67,6 +69,20 @@ def keep(place: str, every: bool, output: Output, **asked: Any) -> None:
     output.give(value, words, answer.plot)
     if answer.interrupted:
         raise SystemExit(options.INTERRUPTED)
+
+
+def _check_question(
+    *, k: int | None, max_loss: float | None, price: Any, episodes: int | None, directed: bool, **settings: Any
+) -> None:
+    """Refuse what is not one question; the span of returns is known by default."""
+    from pastmaster.clustering import Question, keeping
+
+    if directed or price is not None:
+        alone = (k, max_loss, price) == (None, None, None)
+        span = 1.0 if alone and episodes is not None else None
+        keeping.asked("Repository.keep", k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
+    else:
+        Question(episodes, n_clusters=k, max_radius=max_loss).check_asked("Repository.cluster")
 
 
 def _answer(repository: Repository, asked: dict[str, Any], bars: bool) -> Clustering:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pastmaster.checks import file_path, within
-from pastmaster.clustering.arff import Row, read_arff
-from pastmaster.clustering.csv_table import decoded
+from pastmaster.clustering.csv_table import decoded, lines_of
 from pastmaster.clustering.score_table import LARGEST, Scores, averaged
 from pastmaster.errors import InvalidInputError
 from pastmaster.files import checked_file, read_whole
@@ -27,14 +26,10 @@ RUNS, DESCRIPTION = "algorithm_runs.arff", "description.txt"
 LARGEST_RUNS, LARGEST_DESCRIPTION = 2**27, 2**24  # bytes
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")  # as YAML 1.1 writes booleans
 STATUS = ("ok", "timeout", "memout", "not_applicable", "crash", "other")
-
-
-class Description(NamedTuple):
-    """What is measured, whether more of it is better, and the seconds after which a run was ended; None: no time."""
-
-    measure: str
-    maximize: bool
-    cutoff: float | None
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s'\"]\S*)\s+(\S.*)", re.IGNORECASE)
+CELL = re.compile(rf"\s*({QUOTED}|[^,'\"]*?)\s*(,|$)")
+ESCAPED = re.compile(r"\\(.)")
 
 
 def read_aslib(folder: Any, *, penalty: float = 10.0) -> Scores:
@@ -81,25 +76,24 @@ def read_aslib(folder: Any, *, penalty: float = 10.0) -> Scores:
     """
     place = file_path(CALLER, "folder", folder, "the folder of an ASlib scenario")
     factor = within(CALLER, "penalty", penalty, 1.0, 1e6)
-    about = _description(_content(place, DESCRIPTION, LARGEST_DESCRIPTION))
+    if not place.is_dir():
+        raise InvalidInputError(f"{CALLER}: folder is {str(place)!r}, which is none, must be that of an ASlib scenario")
+    measure, maximize, cutoff = _description(_content(place, DESCRIPTION, LARGEST_DESCRIPTION))
     runs = f"{CALLER}: {RUNS}"
-    text = _content(place, RUNS, LARGEST_RUNS)
-    rows = read_arff(runs, text, ("instance_id", "algorithm", about.measure, "runstatus"))
-    table = averaged(runs, _scored(rows, runs, about, factor), "run")
-    return table._replace(lower_is_better=not about.maximize)
+    rows = _rows(runs, _content(place, RUNS, LARGEST_RUNS), ("instance_id", "algorithm", measure, "runstatus"))
+    table = averaged(runs, _scored(rows, runs, measure, cutoff, factor), "run")
+    return table._replace(lower_is_better=not maximize)
 
 
 def _content(folder: Path, name: str, most: int) -> str:
     place = f"{CALLER}: {name}"
-    if not folder.is_dir():
-        raise InvalidInputError(
-            f"{CALLER}: folder is {str(folder)!r}, which is none, must be that of an ASlib scenario"
-        )
     file = checked_file(place, folder / name, f"the {name} of an ASlib scenario")
     return decoded(read_whole(file, most, place), place)
 
 
-def _scored(rows: Iterator[Row], place: str, about: Description, penalty: float) -> Iterator[tuple[str, str, float]]:
+def _scored(
+    rows: Iterator[tuple[int, list[str | None]]], place: str, measure: str, cutoff: float | None, penalty: float
+) -> Iterator[tuple[str, str, float]]:
     """Instance, algorithm and score of each run."""
     for line, (instance, algorithm, performance, status) in rows:
         if instance is None or algorithm is None:
@@ -109,13 +103,14 @@ def _scored(rows: Iterator[Row], place: str, about: Description, penalty: float)
             raise InvalidInputError(
                 f"{place}: line {line}, column 'runstatus' is {shown(status)}, must be one of {', '.join(STATUS)}"
             )
-        score, solved = math.nan, status.casefold() == "ok"
-        if solved or (about.cutoff is None and performance is not None):
-            score = _number(performance, f"{place}: line {line}, column {cut(about.measure)!r}")
-            if about.cutoff is not None and score < 0:
-                raise InvalidInputError(f"{place}: line {line}, column {cut(about.measure)!r} is {score}, must be >= 0")
-        if about.cutoff is not None and not score <= about.cutoff:
-            score = penalty * about.cutoff
+        score = math.nan
+        if status.casefold() == "ok" or (cutoff is None and performance is not None):
+            column = f"{place}: line {line}, column {cut(measure)!r}"
+            score = _number(performance, column)
+            if cutoff is not None and score < 0:
+                raise InvalidInputError(f"{column} is {score}, must be >= 0")
+        if cutoff is not None and not score <= cutoff:
+            score = penalty * cutoff
         yield instance, algorithm, score
 
 
@@ -129,8 +124,11 @@ def _number(cell: str | None, place: str) -> float:
     return value
 
 
-def _description(text: str) -> Description:
-    """What description.txt says; of several measures the first counts."""
+def _description(text: str) -> tuple[str, bool, float | None]:
+    """What is measured, whether more of it is better, and the seconds after which a run was ended; None: no time.
+
+    Of several measures the first counts.
+    """
     place = f"{CALLER}: {DESCRIPTION}"
     measure, kind = _told(text, "performance_measures"), _told(text, "performance_type").casefold()
     if kind not in ("runtime", "solution_quality"):
@@ -140,13 +138,13 @@ def _description(text: str) -> Description:
     if not maximize and told.casefold() not in FALSE:
         raise InvalidInputError(f"{place}: maximize is {shown(told)}, must be true or false")
     if kind != "runtime":
-        return Description(measure, maximize, None)
+        return measure, maximize, None
     if maximize:
         raise InvalidInputError(f"{place}: maximize is {shown(told)}, must be false for a performance_type of runtime")
     cutoff = _number(_told(text, "algorithm_cutoff_time"), f"{place}: algorithm_cutoff_time")
     if not 0 < cutoff < 1e12:
         raise InvalidInputError(f"{place}: algorithm_cutoff_time is {cutoff:g}, must be above 0 and below 1e12")
-    return Description(measure, False, cutoff)
+    return measure, False, cutoff
 
 
 def _told(text: str, key: str) -> str:
@@ -157,3 +155,64 @@ def _told(text: str, key: str) -> str:
     below = found[2].strip().split("\n")[0]
     value = found[1].strip("[] ").split(",")[0] or below.removeprefix("-")
     return value.partition(" #")[0].strip().strip("'\"")
+
+
+def _rows(place: str, text: str, wanted: Sequence[str]) -> Iterator[tuple[int, list[str | None]]]:
+    """The rows of a table in the ARFF format: the line of each, and the wanted columns; None where one is missing.
+
+    Names of columns are told apart without regard to case. Sparse rows and rows with weights are refused.
+    """
+    lines = ((number, line.strip()) for number, line in enumerate(lines_of(text), 1))
+    told = ((number, line) for number, line in lines if line and not line.startswith("%"))
+    names = _header(place, told)
+    for name in wanted:
+        if names.count(name.casefold()) != 1:
+            found = "no" if name.casefold() not in names else "more than one"
+            raise InvalidInputError(f"{place} has {found} attribute {cut(name)!r}, must have one")
+    columns = [names.index(name.casefold()) for name in wanted]
+    for number, line in told:
+        cells = _cells(place, number, line)
+        if len(cells) != len(names):
+            raise InvalidInputError(
+                f"{place}: line {number} has {len(cells)} cells, must have {len(names)}, one to each attribute"
+            )
+        yield number, [cells[j] for j in columns]
+
+
+def _header(place: str, lines: Iterator[tuple[int, str]]) -> list[str]:
+    """The names of the columns, in lower case; reads up to ``@data``."""
+    names = list[str]()
+    for number, line in lines:
+        word = line.split(maxsplit=1)[0].casefold()
+        found = ATTRIBUTE.fullmatch(line)
+        if word == "@data" and names:
+            return names
+        if word == "@attribute" and found is not None:
+            names.append(_plain(found[1]).casefold())
+        elif word != "@relation":
+            wanted = "@relation, @attribute NAME TYPE, or @data after the attributes"
+            raise InvalidInputError(f"{place}: line {number} is {shown(line)}, must be {wanted}")
+    raise InvalidInputError(f"{place} has no line @data, must have one, and the rows after it")
+
+
+def _cells(place: str, number: int, line: str) -> list[str | None]:
+    """The cells of a line; commas in quotes do not separate them."""
+    if line.startswith("{"):
+        raise InvalidInputError(f"{place}: line {number} is a sparse row, must have all its cells")
+    if "'" not in line and '"' not in line:
+        return [None if cell == "?" else cell for cell in map(str.strip, line.split(","))]
+    cells, at, more = list[str | None](), 0, True
+    while more:
+        found = CELL.match(line, at)
+        if found is None:
+            raise InvalidInputError(
+                f"{place}: line {number} has quotes that do not fit, must close each before a comma"
+            )
+        cells.append(None if found[1] == "?" else _plain(found[1]))
+        at, more = found.end(), found[2] == ","
+    return cells
+
+
+def _plain(cell: str) -> str:
+    """A cell without its quotes."""
+    return ESCAPED.sub(r"\1", cell[1:-1]) if cell[:1] in ("'", '"') else cell

@@ -77,26 +77,6 @@ class ColumnProblem:
         return Choice(search.columns, cost, search.lower, interrupted)
 
 
-def fewest_columns(
-    covers: BoolArray,
-    rng: np.random.Generator,
-    deadline: float,
-    *,
-    certify: bool = False,
-    allowed: BoolArray | None = None,
-    must: tuple[int, ...] = (),
-) -> Choice:
-    """The fewest columns that cover every task, those in ``must`` among them: ``covers`` [N, M] says which do."""
-    different = np.unique(np.packbits(covers, axis=1), axis=0)
-    rows = np.unpackbits(different, axis=1, count=covers.shape[1]).astype(np.bool_)
-    costs = np.where(rows.T, 0.0, np.inf)
-    n_columns = len(costs)
-    if allowed is None:
-        allowed = np.ones(n_columns, np.bool_)
-    problem = ColumnProblem(costs, n_columns, allowed, must, price=1.0, whole=True)
-    return problem.solved(rng, deadline, certify)
-
-
 class _Search:
     """The best choice so far, and the least that any choice costs. Columns that must be kept come first."""
 

@@ -16,7 +16,7 @@ from pastmaster.clustering.losses import Losses
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.told import told_losses
 from pastmaster.generators import Rng, seeded
-from pastmaster.tables import counted, cut, frame, html_table, one_line
+from pastmaster.tables import counted, frame, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,24 +81,22 @@ class KeepCurve:
         why = f"; {self.begins}" if self.begins else ""
         return f"KeepCurve(mean loss {ends}, elbow at {self.elbow}{why})"
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, Any]]:
+        """For each k: mean loss, bound, largest loss, the policies."""
         return [
             {
                 "k": answer.n_clusters,
                 "mean_loss": answer.mean_loss,
                 "lower_bound": answer.lower_bound,
                 "largest_loss": answer.largest_loss,
-                "policies": ", ".join(map(str, answer.policies)),
+                "policies": answer.policies,
             }
             for answer in self.answers
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """A row to each k, as a pandas DataFrame: mean loss, bound, largest loss, the policies."""
-        return frame(self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table([row | {"policies": cut(row["policies"])} for row in self._rows()], repr(self))
+        """``table()`` as a pandas DataFrame; the policies of a row are one text."""
+        return frame([row | {"policies": ", ".join(map(str, row["policies"]))} for row in self.table()])
 
     def plot(self) -> Figure:
         """The curve, its lower bounds, and the elbow."""

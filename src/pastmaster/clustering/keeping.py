@@ -36,7 +36,7 @@ def keep(
     **table_settings: Any,
 ) -> Clustering:
     """``pastmaster.keep``, for a price that is a number; ``table_settings`` are those of ``told_losses``."""
-    question = asked(CALLER, (k, max_loss, price, episodes, span))
+    question = asked(CALLER, k=k, max_loss=max_loss, price=price, episodes=episodes, span=span)
     losses, table = told_losses(CALLER, scores, **table_settings)
     seconds = within(CALLER, "time_limit", time_limit, 0.0, math.inf)
     certify = flag(CALLER, "certify", certify)
@@ -57,9 +57,16 @@ def keep(
     return found.named(table.tasks, table.policies)
 
 
-def asked(caller: str, given: tuple[Any, ...]) -> str:
-    """Which question is asked, of the values of ``QUESTIONS``: exactly one must be."""
-    names = [name for name, value in zip(QUESTIONS, given, strict=True) if value is not None]
+def asked(caller: str, **question: Any) -> str:
+    """Which question is asked, of the values by ``QUESTIONS``: exactly one must be."""
+    names = [name for name in QUESTIONS if question[name] is not None]
+    price = question["price"]
+    if isinstance(price, str):
+        if price != "measured" or not {*names} <= {"price", "episodes"}:
+            got = repr(price) if price != "measured" else "'measured' beside another question"
+            raise InvalidInputError(f"{caller}: price is {got}, must be a number, or 'measured' with episodes alone")
+        whole(caller, "episodes", question["episodes"], at_least=1)
+        return "measured"
     if names in (["k"], ["max_loss"], ["price"], ["episodes", "span"]):
         return names[0]
     wanted = "must be one question: k, or max_loss, or price, or episodes and span"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import BoolArray, FloatArray, sealed
-from pastmaster.clustering.columns import Choice, ColumnProblem, fewest_columns
+from pastmaster.clustering.columns import Choice, ColumnProblem
 from pastmaster.clustering.cost import regret_bound
 from pastmaster.clustering.partition import Clustering
 from pastmaster.clustering.search import search_clusterings
@@ -55,8 +55,6 @@ class Losses:
         self, k: int, rng: np.random.Generator, deadline: float, certify: bool = True, start: Any = ()
     ) -> Clustering:
         """Exactly k columns with the least mean loss."""
-        if len(start) == 0 and not np.isfinite(self.table).all():
-            start = self.cover(np.isfinite(self.table), rng, deadline).columns
         choice = self._chosen(self.table, k, 0.0, rng, deadline, certify, start)
         if not math.isfinite(choice.cost):
             raise self._too_few(k, rng, deadline)
@@ -66,8 +64,7 @@ class Losses:
 
     def at_price(self, price: float, rng: np.random.Generator, deadline: float, certify: bool = True) -> Clustering:
         """The least price for each column + mean loss."""
-        start = self.cover(np.isfinite(self.table), rng, deadline).columns if np.isinf(self.table).any() else ()
-        choice = self._chosen(self.table, len(self.allowed), price, rng, deadline, certify, start)
+        choice = self._chosen(self.table, len(self.allowed), price, rng, deadline, certify)
         return replace(self._answer(choice, "loss", price * len(choice.columns), certify), price=price)
 
     def within(self, max_loss: float, rng: np.random.Generator, deadline: float, certify: bool = True) -> Clustering:
@@ -96,13 +93,22 @@ class Losses:
 
     def cover(self, covers: BoolArray, rng: np.random.Generator, deadline: float, certify: bool = False) -> Choice:
         """The fewest columns that cover every task."""
-        return fewest_columns(covers, rng, deadline, certify=certify, allowed=self.allowed, must=self.must)
+        different = np.unique(np.packbits(covers, axis=1), axis=0)
+        rows = np.unpackbits(different, axis=1, count=covers.shape[1]).astype(np.bool_)
+        costs = np.where(rows.T, 0.0, np.inf)
+        problem = ColumnProblem(costs, len(self.allowed), self.allowed, self.must, price=1.0, whole=True)
+        return problem.solved(rng, deadline, certify)
 
     def _chosen(
         self, table: FloatArray, most: int, price: float, rng: np.random.Generator, deadline: float, certify: bool,
-        start: Any,
+        start: Any = (),
     ) -> Choice:  # fmt: skip
-        """The best choice of at most so many columns, in units in which no number is too large or small."""
+        """The best choice of at most so many columns, in units in which no number is too large or small.
+
+        Where not all was tried, the search begins with columns of which every task has tried one.
+        """
+        if len(start) == 0 and np.isinf(table).any():
+            start = self.cover(np.isfinite(table), rng, deadline).columns
         largest = max(float(np.max(table, where=np.isfinite(table), initial=0.0)), price)
         unit = 2.0 ** math.frexp(largest)[1] if largest > 0.0 else 1.0
         weights = np.ones(len(table)) if self.weights is None else self.weights

@@ -13,7 +13,6 @@ the law on it; the paper's are 0.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -42,8 +41,8 @@ class Minimum(Generic[Point]):
     ----------
     point, cost, trace
         The point, its cost, and the best cost after each step [iterations].
-    visits, seconds, acceptance : ndarray
-        For each rung: steps and seconds spent there, and the share of proposed points that were accepted.
+    visits, acceptance : ndarray
+        For each rung: steps spent there, and the share of proposed points that were accepted.
     seed : int or None
         ``rng=seed`` gives the same; None where a generator was given.
     """
@@ -52,7 +51,6 @@ class Minimum(Generic[Point]):
     cost: float
     trace: FloatArray
     visits: LongArray
-    seconds: FloatArray
     acceptance: FloatArray
     seed: int | None = None
 
@@ -103,11 +101,11 @@ def minimize(
     rng, seed = seeded("mhav.minimize", rng)
     check_chances("mhav.minimize", alpha, beta, up)
     trace = np.empty(whole("mhav.minimize", "iterations", iterations, at_least=1, at_most=MOST_STEPS))
-    seconds, (visits, proposed, accepted) = np.zeros(len(rungs)), np.zeros((3, len(rungs)), np.int64)
+    visits, proposed, accepted = np.zeros((3, len(rungs)), np.int64)
     point, here, rung = initial, _number("cost", cost(initial)), 0
     best, best_cost = point, here
     for step in range(iterations):
-        begun, u = time.perf_counter(), rng.random()
+        u = rng.random()
         if u < alpha and len(rungs) > 1:
             rung = climb(rung, here, rungs, w, up, rng)
         elif alpha <= u < alpha + beta:
@@ -126,8 +124,7 @@ def minimize(
                 best, best_cost = (new, there) if there < best_cost else (best, best_cost)
         trace[step] = best_cost
         visits[rung] += 1
-        seconds[rung] += time.perf_counter() - begun
-    return Minimum(best, best_cost, trace, visits, seconds, accepted / np.maximum(proposed, 1), seed)
+    return Minimum(best, best_cost, trace, visits, accepted / np.maximum(proposed, 1), seed)
 
 
 def _number(function: str, value: Any) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,22 +29,8 @@ if TYPE_CHECKING:
 
 OPTIMAL = 1e-5  # a certified gap this small, relative, is called optimal: HiGHS works to 1e-6
 SHOWN = 6  # tasks of a cell that a notebook names
-KEPT: dict[str, Callable[[Clustering], str]] = {
-    "loss": lambda kept: (
-        f"mean loss {kept.mean_loss:.4g}, largest {kept.largest_loss:.4g}"
-        if not kept.size_cost
-        else f"cost {kept.cost:.4g} ({_priced(kept)} + mean loss {kept.mean_loss:.3g})"
-    ),
-    "count": lambda kept: f"largest loss {kept.largest_loss:.4g}, mean {kept.mean_loss:.4g}",
-}
-"""How an answer of ``keep`` tells what it costs."""
+KEPT = ("loss", "count")  # the kinds of the answers of ``keep``
 REACHES = {"average": "mean radius", "worst": "largest radius", "max_diameter": "mean largest distance"}
-
-
-def _priced(kept: Clustering) -> str:
-    """The number of kept policies times the price of one."""
-    n_kept = len(kept.columns)
-    return f"{n_kept} x price {kept.size_cost / n_kept:.3g}"
 
 
 def relative_gap(cost: float, lower_bound: float) -> float:
@@ -312,18 +298,29 @@ class Clustering:
     def __repr__(self) -> str:
         what = counted(self.distance.shape[1], "policy" if self.directed else "task")
         n_kept = len(np.unique(self.representatives))  # directed: cells may share a policy
-        alike = n_kept < self.n_clusters and n_kept == len(different(self.distance))
-        few = f" ({self.n_clusters} groups, but no more are different)" if alike else ""
-        kept, end = f"{n_kept} of {what} kept{few}, ", f"{self._proof()}{', interrupted' if self.interrupted else ''}"
+        kept = f"{n_kept} of {what} kept"
+        if self.over_all is not None:
+            return f"{kept}, {line_of(self.over_all, WIDEST - len(kept) - 2)}"
+        end = f"{self._proof()}{', interrupted' if self.interrupted else ''}"
         if self.kind in KEPT:
-            names = f"{n_kept} of {what} kept ({', '.join(told_apart(map(str, self.policies)))}), "
-            measured = f"{KEPT[self.kind](self)}{end}"
-            if self.over_all is not None:
-                return f"{kept}{line_of(self.over_all, WIDEST - len(kept))}"
-            return next((x for x in (f"{names}{measured}",) if len(x) <= WIDEST), f"{kept}{measured}")
-        split = f" (regret bound {self.size_cost:.3g} + {REACHES[self.kind]} {self.cost - self.size_cost:.3g})"
-        line = f"{kept}cost {self.cost:.4g}{split}{end}"
-        return line if len(line) <= WIDEST else f"{kept}cost {self.cost:.4g}{end}"
+            shorter = f"{kept}, {self._measured()}{end}"
+            longer = f"{kept} ({', '.join(told_apart(map(str, self.policies)))}), {self._measured()}{end}"
+        else:
+            if n_kept < self.n_clusters and n_kept == len(different(self.distance)):
+                kept += f" ({self.n_clusters} groups, but no more are different)"
+            shorter = f"{kept}, cost {self.cost:.4g}{end}"
+            reach = f"{REACHES[self.kind]} {self.cost - self.size_cost:.3g}"
+            longer = f"{kept}, cost {self.cost:.4g} (regret bound {self.size_cost:.3g} + {reach}){end}"
+        return longer if len(longer) <= WIDEST else shorter
+
+    def _measured(self) -> str:
+        """What an answer of ``keep`` costs."""
+        if self.kind == "count":
+            return f"largest loss {self.largest_loss:.4g}, mean {self.mean_loss:.4g}"
+        if not self.size_cost:
+            return f"mean loss {self.mean_loss:.4g}, largest {self.largest_loss:.4g}"
+        price = self.size_cost / self.n_clusters
+        return f"cost {self.cost:.4g} ({self.n_clusters} x price {price:.3g} + mean loss {self.mean_loss:.3g})"
 
     def _proof(self) -> str:
         """What is proven, as the end of a sentence."""

@@ -30,7 +30,7 @@ HATCHES = ("", "//", "..", "xx")  # for more kept policies than colours
 def draw(clustering: Clustering) -> Figure:
     """Two panels, or three where the clustering was searched for; rows of the first two are the same tasks."""
     is_kept = clustering.kind in KEPT
-    n_panels = 3 if is_kept or clustering.traces is not None else 2
+    n_panels = 2 + (is_kept or clustering.traces is not None)
     n_tasks = len(clustering.labels)
     height = min(10.0, max(5.0, 1.5 + 0.2 * n_tasks))
     figure, panels = figures.new_figure(6.0 * n_panels, height, ncols=n_panels)
@@ -129,8 +129,7 @@ def _name_columns(axes: Any, clustering: Clustering, columns: LongArray, kept: L
         return
     named = _names(clustering, tasks=False)
     names = [named[j] for j in columns[shown].tolist()]
-    upright = max(map(len, names)) <= 3 and len(columns) <= MOST_KEPT_NAMES
-    axes.set_xticks(shown, names, rotation=0 if upright else 90, fontsize=_size(len(shown)))
+    axes.set_xticks(shown, names, rotation=90, fontsize=7)
     for place, label in zip(shown.tolist(), axes.get_xticklabels(), strict=True):
         if place in kept:
             label.set(color=MARK, fontweight="bold")
@@ -141,12 +140,7 @@ def _name_rows(axes: Any, clustering: Clustering, order: LongArray) -> None:
     n_named = len(order) if len(order) <= MOST_NAMES else SOME_NAMES
     rows = np.linspace(0, len(order) - 1, n_named).round().astype(np.int64)
     names = _names(clustering, tasks=True)
-    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=_size(len(order)))
-
-
-def _size(n_names: int) -> int:
-    """The size of the letters of so many names."""
-    return 8 if n_names <= SOME_NAMES else 7
+    axes.set_yticks(rows, [names[i] for i in order[rows].tolist()], fontsize=7)
 
 
 def _separate(axes: Any, clustering: Clustering, colour: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pastmaster.arrays import FloatArray, IntArray, LongArray
-from pastmaster.clustering.columns import fewest_columns
 from pastmaster.clustering.cost import canonical_labels
 from pastmaster.clustering.question import DistanceProblem
 from pastmaster.errors import InvalidInputError
@@ -124,23 +123,34 @@ def _constraints(
 def fewest_labels(problem: DistanceProblem, seconds: float) -> tuple[IntArray, int]:
     """Labels of a clustering with the fewest cells within ``max_radius``, and a bound on how few can do.
 
-    The two agree when the proof ends within ``seconds``. Each task joins the kept policy it loses least by, a kept task
+    The two agree when HiGHS finishes within ``seconds``. Each task joins the kept policy it loses least by, a kept task
     itself in the symmetric case.
     """
-    covers = problem.covers
+    from scipy import optimize, sparse
+
+    distance, covers = problem.distance, problem.covers
     if not covers.any(axis=1).all():
         i = int(np.flatnonzero(~covers.any(axis=1))[0])
         raise InvalidInputError(
             f"search_clusterings: max_radius is {problem.question.max_radius:g}, but task {i} loses at least "
             f"{problem.reach[i].min():g} under every policy"
         )
-    deadline = time.perf_counter() + max(seconds, 0.1)
-    choice = fewest_columns(covers, np.random.default_rng(0), deadline, certify=True)
-    kept = np.sort(choice.columns)
-    labels = problem.distance[:, kept].argmin(axis=1).astype(np.int32)
+    n_centres = distance.shape[1]
+    result = optimize.milp(
+        np.ones(n_centres),
+        constraints=optimize.LinearConstraint(sparse.csr_array(covers.astype(float)), 1.0, np.inf),
+        integrality=np.ones(n_centres),
+        bounds=optimize.Bounds(0.0, 1.0),
+        options={"time_limit": max(seconds, 0.1)},
+    )
+    kept = np.empty(0, np.int64) if result.x is None else np.flatnonzero(result.x > 0.5)
+    if not covers[:, kept].any(axis=1).all():  # HiGHS ran out of time on the way
+        kept = problem.cells(covering_labels(problem)).representatives
+    bound = 1 if result.mip_dual_bound is None else int(np.ceil(result.mip_dual_bound - 1e-6))
+    labels = distance[:, kept].argmin(axis=1).astype(np.int32)
     if not problem.directed:
         labels[kept] = np.arange(len(kept))  # a kept task leads its own cell, even where it has a twin
-    return labels, max(1, int(choice.lower_bound))
+    return labels, min(bound, len(kept))
 
 
 def covering_labels(problem: DistanceProblem) -> IntArray:

@@ -29,6 +29,7 @@ GREEDY_SHARE = 4  # one restart in so many starts from a greedy clustering
 PROGRAM = 5.0  # seconds for an integer program that recombines cells
 SMALL = 2000  # up to so many tasks every restart is mended by descent and the cells of all are recombined exactly
 MOST_WITHIN = 2 * 10**8  # tasks times cells that are recombined, where tasks are more
+SAVED = ("labels", "cost", "trace")  # of a walk
 STAY = np.array([0.0, 1.0, 0.5])  # the chances of a walk that stays on its rung
 Restart = tuple[int, np.random.Generator]
 """The number of a restart and its random stream."""
@@ -206,16 +207,12 @@ class Search:
 def _walks_to_arrays(walks: list[Walk]) -> dict[str, Array] | None:
     if not all(walk.complete for walk in walks):
         return None
-    return {
-        "labels": np.stack([walk.labels for walk in walks]),
-        "cost": np.array([walk.cost for walk in walks]),
-        "trace": np.stack([walk.trace for walk in walks]),
-    }
+    return {name: np.stack([getattr(walk, name) for walk in walks]) for name in SAVED}
 
 
 def _walks_from_arrays(arrays: Mapping[str, Array], items: Sequence[Restart]) -> list[Walk]:
-    walks = zip(arrays["labels"], arrays["cost"].tolist(), arrays["trace"], strict=True)
-    return [Walk(*walk, True) for walk in walks]
+    walks = zip(*(arrays[name] for name in SAVED), strict=True)
+    return [Walk(labels, float(cost), trace, True) for labels, cost, trace in walks]
 
 
 class _Walker:

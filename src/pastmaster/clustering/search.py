@@ -16,13 +16,12 @@ import time
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pastmaster import parallel
-from pastmaster.arrays import IntArray
 from pastmaster.checks import as_real, chosen, flag, whole, within
 from pastmaster.clustering.bound import bounded
 from pastmaster.clustering.chain import Chain
@@ -93,7 +92,15 @@ def search_clusterings(
     2 of 3 policies kept, cost 1 (regret bound 0 + mean radius 1)
     """
     problem = Question(episodes, span, n_clusters, max_radius, directed, kind).about(CALLER, distance)
-    _check(problem.question, restarts, iterations, variant, chain, time_limit, certify_seconds)
+    problem.question.check_asked(CALLER)
+    whole(CALLER, "restarts", restarts, at_least=1)
+    whole(CALLER, "iterations", iterations, at_least=1)
+    chosen(CALLER, "variant", variant, ("default", "paper"))
+    if not isinstance(chain, Chain | None):
+        raise InvalidInputError(f"{CALLER}: chain is {shown(chain)}, must be a Chain(...)")
+    if time_limit is not None and not as_real(time_limit) > 0:
+        raise InvalidInputError(f"{CALLER}: time_limit is {shown(time_limit)}, must be a positive number of seconds")
+    within(CALLER, "certify_seconds", certify_seconds, 0.0, math.inf)
     if flag(CALLER, "certify", certify) and kind != "average":
         raise InvalidInputError(f"{CALLER}: certify is True and kind {kind!r}, must be 'average' to be certified")
     flag(CALLER, "progress", progress)
@@ -123,34 +130,10 @@ def _best(search: Search, walks: list[Walk], seconds: float | None) -> Clusterin
             labels, lower, possible = bound.labels, bound.value, bound.possible_c
     except KeyboardInterrupt:
         search.stop.set()
-    found = min((Clustering.of(search.problem, one) for one in _candidates(search, walks, labels)), key=_cost)
+    candidates = [labels]
+    if search.problem.directed and search.n_clusters is not None:  # different policies may change the walks' order
+        candidates += [walk.labels for walk in walks if walk.labels.max() + 1 == search.n_clusters]
+    found = min((Clustering.of(search.problem, one) for one in candidates), key=lambda made: made.cost)
     lower_bound, traces = None if possible is None else min(lower, found.cost), np.stack([w.trace for w in walks])
     interrupted = search.stop.is_set()
     return replace(found, lower_bound=lower_bound, possible_c=possible, traces=traces, interrupted=interrupted)
-
-
-def _candidates(search: Search, walks: list[Walk], labels: IntArray) -> list[IntArray]:
-    """The cells to choose among: the best, and those of all walks where different policies may change their order."""
-    if not search.problem.directed or search.n_clusters is None:
-        return [labels]
-    return [labels, *(walk.labels for walk in walks if walk.labels.max() + 1 == search.n_clusters)]
-
-
-def _cost(clustering: Clustering) -> float:
-    return clustering.cost
-
-
-def _check(
-    question: Question, restarts: Any, iterations: Any, variant: Any, chain: Any, time_limit: Any,
-    certify_seconds: Any,
-) -> None:  # fmt: skip
-    """Refuse settings that make no sense, by name."""
-    question.check_asked(CALLER)
-    whole(CALLER, "restarts", restarts, at_least=1)
-    whole(CALLER, "iterations", iterations, at_least=1)
-    chosen(CALLER, "variant", variant, ("default", "paper"))
-    if not isinstance(chain, Chain | None):
-        raise InvalidInputError(f"{CALLER}: chain is {shown(chain)}, must be a Chain(...)")
-    if time_limit is not None and not as_real(time_limit) > 0:
-        raise InvalidInputError(f"{CALLER}: time_limit is {shown(time_limit)}, must be a positive number of seconds")
-    within(CALLER, "certify_seconds", certify_seconds, 0.0, math.inf)

@@ -61,8 +61,10 @@ def write_report(place: str | Path, out: str | Path = "pastmaster-report.html") 
 
     Raises
     ------
+    RepositoryError
+        If ``place`` is no repository.
     InvalidInputError
-        If ``place`` is no repository, ``out`` cannot be written, or plotly is not installed.
+        If ``out`` cannot be written, or plotly is not installed.
     DamagedError
         If the repository is damaged.
 
@@ -142,23 +144,19 @@ def read_page(place: str | Path) -> Page:
 
     Raises
     ------
-    InvalidInputError
+    RepositoryError
         If ``place`` is no repository.
     DamagedError
         If the repository is damaged.
 
     Examples
     --------
+    >>> from pastmaster import Repository
     >>> from pastmaster.report import read_page
-    >>> read_page("nowhere.db")
-    Traceback (most recent call last):
-    ...
-    pastmaster.errors.InvalidInputError: read_page: place is 'nowhere.db', which does not exist, must be a repository
+    >>> Repository("tasks.db").close()
+    >>> read_page("tasks.db").title
+    'Repository report'
     """
-    if "://" not in str(place) and Path(place).is_dir():
-        raise InvalidInputError(f"read_page: place is {str(place)!r}, a folder, must be a repository")
-    if "://" not in str(place) and not Path(place).exists():
-        raise InvalidInputError(f"read_page: place is {str(place)!r}, which does not exist, must be a repository")
     with Repository(place, create=False) as opened:
         page = repository_page(opened)
     now = datetime.now(UTC)

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pastmaster.arrays import FloatArray
-from pastmaster.clustering import Clustering
 
 Indices = npt.NDArray[np.integer[Any]]
 
@@ -49,14 +48,6 @@ class Tasks:
     names: Sequence[str]
     cells: Indices
     representatives: Indices | None
-
-    @classmethod
-    def of(cls, clustering: Clustering, names: Sequence[str], numbers: Indices | None = None) -> Tasks:
-        """The tasks of a clustering, numbered from 0 if nothing else is given."""
-        cells = clustering.labels
-        return cls(
-            np.arange(len(names)) if numbers is None else numbers, names, cells, clustering.representatives[cells]
-        )
 
 
 @dataclass(frozen=True, eq=False)

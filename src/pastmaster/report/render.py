@@ -13,7 +13,6 @@ import importlib
 import json
 import math
 import re
-from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -77,10 +76,13 @@ def _text(text: str) -> str:
 
 def drawn_trend(trend: Trend) -> dict[str, Any]:
     """Where the lines, marks and ticks of a trend are, in SVG's units; it is drawn without a script, and on paper."""
+    from matplotlib.ticker import MaxNLocator
+
     values, reference = np.asarray(trend.values, np.float64), np.asarray(trend.reference, np.float64)
     known = np.concatenate([values, reference])
     known = known[np.isfinite(known)]
-    ticks = nice_ticks(min(0.0, float(known.min())), max(0.0, float(known.max())))
+    low, high = min(0.0, float(known.min())), max(0.0, float(known.max()))
+    ticks = list(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high if high > low else 1.0))
     x = (LEFT + (RIGHT - LEFT) * (np.arange(len(values)) + 0.5) / len(values)).round(1)
 
     def height(value: Any) -> Any:
@@ -101,15 +103,6 @@ def drawn_trend(trend: Trend) -> dict[str, Any]:
         "reference": points(reference),
         "marks": [(a, b, f"{name}: {value:.4g}") for a, b, name, value in marked] if len(x) <= MOST_MARKS else [],
     }
-
-
-def nice_ticks(low: float, high: float, n: int = 4) -> Sequence[float]:
-    """About ``n`` round numbers, from at most ``low`` to at least ``high``."""
-    reach = high - low if high > low else abs(high) or 1.0
-    unit = 10.0 ** math.floor(math.log10(reach / n))
-    step = next(unit * m for m in (1, 2, 5, 10) if reach / (unit * m) <= n)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [i * step for i in range(first, max(last, first + 1) + 1)]
 
 
 def _data(name: str, content: Any) -> str:

@@ -19,19 +19,15 @@ TASKS = "a task or a list of tasks"
 
 def several_tasks(place: str, tasks: Any) -> Iterator[Any]:
     """Tasks to loop over; a task alone is a list of one. What it holds is not looked at."""
-    return each(_one_or_several(place, tasks), place, TASKS)
+    if isinstance(tasks, Task):
+        return iter([tasks])
+    _check_several(place, tasks, TASKS)
+    return each(tasks, place, TASKS)
 
 
 def listed_tasks(place: str, tasks: Any) -> list[Any]:
     """Tasks as a list; a task alone is a list of one. What it holds is not looked at."""
-    return listed(_one_or_several(place, tasks), place, TASKS)
-
-
-def _one_or_several(place: str, tasks: Any) -> Any:
-    if isinstance(tasks, Task):
-        return [tasks]
-    _check_several(place, tasks, TASKS)
-    return tasks
+    return list(several_tasks(place, tasks))
 
 
 def listed_policies(place: str, policies: Any) -> list[Any]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pastmaster.arrays import FloatArray
+from pastmaster.arrays import FloatArray, sealed
 from pastmaster.errors import InvalidInputError
 from pastmaster.policies.convert import as_table
 from pastmaster.tasks.tabular import TabularMDP
 from pastmaster.values import _spread_kernels as kernels
+from pastmaster.values._kernels import states_met
 from pastmaster.values.given import listed_policies, listed_tasks
 
 NEGLIGIBLE = 1e-12  # a discount below which later rewards are left out
@@ -59,11 +60,18 @@ def return_spread(tasks: Iterable[TabularMDP], policies: Iterable[Any]) -> Float
 def _spread(task: TabularMDP, policy: Any) -> float:
     if task.is_deterministic and policy.ndim == 1 and len(task.start_states) == 1:
         return 0.0
-    chances, following, reward, ends = task.outcomes()
-    mixed = policy if policy.ndim == 2 else np.empty((0, 0))
-    actions = policy if policy.ndim == 1 else np.empty(0, np.int32)
+    outcomes = task.outcomes()
+    if policy.ndim == 1:
+        taken = np.arange(task.n_states), policy
+        chances, following, reward, ends = (sealed(array[taken]) for array in outcomes)
+    else:
+        chances, following, reward, ends = (array.reshape(task.n_states, -1) for array in outcomes)
+        n_outcomes = outcomes.next_state.shape[2]
+        chances = sealed(np.repeat(policy, n_outcomes, axis=1) * chances)
+    goes_on = sealed(np.where(ends, 0.0, chances))
+    states = np.flatnonzero(states_met(following[:, None], goes_on[:, None], task.start_states))
     horizon = task.horizon
     if horizon is None:
         horizon = int(np.ceil(np.log(NEGLIGIBLE) / np.log(task.gamma))) if 0.0 < task.gamma < 1.0 else 1
     start = task.start_distribution()
-    return float(kernels.spread(following, reward, chances, ends, task.gamma, horizon, actions, mixed, start))
+    return float(kernels.spread(chances, following, reward, ends, task.gamma, horizon, states, start))

@@ -118,7 +118,8 @@ def tables(draws: Draws) -> Tables:
     yield "methods", Columns(head, rows, "Windy corridor: means over all draws")
     names, points, distance, _ = family()
     for place, method in enumerate(("average case", "worst case")):
-        tasks = Tasks.of(_clustering(draws.results[0], place), names)
+        clustering = _clustering(draws.results[0], place)
+        tasks = Tasks(np.arange(len(names)), names, clustering.labels, clustering.representatives[clustering.labels])
         slug, title = method.replace(" ", "-"), f"Windy corridor: tasks by goal and wind, {method} cost"
         yield slug, TaskMap(title, tasks, points, ("goal", "wind"))
         yield slug, Distances(title, tasks, distance)
