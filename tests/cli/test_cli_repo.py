@@ -392,8 +392,8 @@ def test_the_price_may_be_measured(tmp_path):
         answer = repository.keep(price="measured", episodes=100, rng=0)
     assert found["price"] == answer.size_cost / answer.n_clusters
     assert (found["cost"], [cell["name"] for cell in found["kept"]]) == (answer.cost, answer.policies)
-    for line, code in (("--price measured", 1), ("--price measured --episodes 9 -k 1", 1), ("--price cheap", 2)):
-        assert run("repo", "keep", db, *line.split()).exit_code == code
+    for line in ("--price measured", "--price measured --episodes 9 -k 1", "--price cheap"):
+        assert run("repo", "keep", db, *line.split()).exit_code == 2
     done = run("repo", "keep", db, "--price", "measured", "--episodes", 9, "--symmetric")
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (
         2, "Error: --symmetric is given with --price, --must-keep or --never-keep, must be left out"
