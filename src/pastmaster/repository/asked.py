@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import BoolArray, FloatArray
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.errors import RepositoryError
 from pastmaster.repository import rows
@@ -82,25 +82,15 @@ class Values(NamedTuple):
 
         return completed(contents, lambda connection: chosen_landmarks(connection, contents, LANDMARKS), read)
 
-    def joined(self, others: Values) -> Values:
-        """With other tasks, which count nothing in means, under the same policies; in order of id."""
+    def joined(self, contents: Contents, others: list[int]) -> Values:
+        """With other tasks, valued under the same policies, which count nothing in means; in order of id."""
         assert self.marks is not None
-        tasks = [*self.tasks, *others.tasks]
-        order = np.argsort([task.id for task in tasks])
-        errors = [np.zeros(one.U.shape) if one.errors is None else one.errors for one in (self, others)]
-        weights = np.concatenate([self.marks.weights, np.zeros(len(others.tasks))])[order]
-        tasks = [tasks[i] for i in order.tolist()]
-        return Values(
-            tasks, self.policies, np.concatenate([self.U, others.U])[order],
-            None if self.errors is None and others.errors is None else np.concatenate(errors)[order],
-            np.array([task.best_value for task in tasks]),
-            self.marks._replace(tasks=[task.id for task in tasks], weights=weights),
-        )  # fmt: skip
-
-    def only(self, those: BoolArray) -> Values:
-        """Of some of the tasks."""
-        best, errors = (None if array is None else array[those] for array in (self.best, self.errors))
-        return Values([self.tasks[i] for i in np.flatnonzero(those)], self.policies, self.U[those], errors, best)
+        weights = dict.fromkeys(others, 0.0) | dict(zip(self.marks.tasks, self.marks.weights.tolist(), strict=True))
+        tasks = sorted(weights)
+        marks = self.marks._replace(tasks=tasks, weights=np.array([weights[task] for task in tasks]))
+        policies = [policy.id for policy in self.policies]
+        found = contents.database.read(lambda c: Values.read(c, task_records(c, tasks), policies))
+        return found._replace(marks=marks)
 
     def distance(self, directed: bool) -> FloatArray:
         """What tasks lose under policies, or the paper's distance between tasks."""

@@ -178,9 +178,9 @@ def _keep(
         for asked_before in range(ROUNDS):
             found = _kept(caller, values, generator if seed is None else seed, question)
             made = audit(contents, values, found, drawn)
-            if made is None or made.above is None or found.interrupted or asked_before + 1 == ROUNDS:
+            if made is None or not made.above or found.interrupted or asked_before + 1 == ROUNDS:
                 break
-            values = values.joined(made.above)
+            values = values.joined(contents, made.above)
         found = replace(found, over_all=None if made is None else made.told)
     if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
         raise KeyboardInterrupt

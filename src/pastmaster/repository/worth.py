@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray
@@ -148,12 +147,16 @@ def read_known(
     U = np.full((len(tasks), len(policies)), np.nan)
     sides = (("tasks", tasks, policies, "row", U), ("policies", policies, tasks, "column", U.T))
     for table, own, others, kind, matrix in sides:
-        places = _Places(others)
+        if not others:
+            continue
+        order = np.argsort(others, kind="stable")
+        ordered = np.array(others)[order]
         found = rows.fetch_arrays(connection, table, own, (f"{kind}_ids", f"{kind}_{what}"))
         for i, (number, stored) in enumerate(found):
             ids, values = vector(stored, kind, what, f"{table} {number}")
-            there, where = places.of(ids)
-            matrix[i, where] = values[there]
+            near = np.minimum(np.searchsorted(ordered, ids), len(others) - 1)
+            there = ordered[near] == ids
+            matrix[i, order[near[there]]] = values[there]
     return U
 
 
@@ -165,27 +168,9 @@ def read_pairs(connection: sa.Connection, tasks: Sequence[int], policies: Sequen
     return list(map(Worth, values[pairs].tolist(), errors[pairs].tolist()))
 
 
-class _Places:
-    """Where ids are in a list of them."""
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        self.order = np.argsort(np.asarray(numbers, np.int64), kind="stable")
-        self.sorted = np.asarray(numbers, np.int64)[self.order]
-
-    def of(self, ids: Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Which ids are in the list, and where those are."""
-        if not len(self.sorted):
-            return np.zeros(len(ids), np.bool_), np.empty(0, np.int64)
-        near = np.minimum(np.searchsorted(self.sorted, ids), len(self.sorted) - 1)
-        there = self.sorted[near] == ids
-        return there, self.order[near[there]]
-
-
 def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tuple[Array, Array]:
     """Ids and "values" or "errors" of a "row" or "column"."""
     ids, values = stored.get(f"{kind}_ids"), stored.get(f"{kind}_{what}")
     if ids is None or values is None:
         raise DamagedError(f"{place}: its {kind} of {what} is missing")
-    if ids.shape != values.shape:
-        raise DamagedError(f"{place}: its {kind} of {what} is not complete")
     return ids, values
