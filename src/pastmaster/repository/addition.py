@@ -25,7 +25,7 @@ from pastmaster.repository.admission import EXACT_UP_TO, Admission
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Ask, Contents, evaluation_seed, on
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_matrix, read_pairs, vector_arrays
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_pairs, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
@@ -75,8 +75,10 @@ class Addition:
         name: str | None = None,
         source: str | os.PathLike[str] | None = None,
         caller: str = "Repository.add",
+        replaces: int | None = None,
     ) -> None:
         self.task, self.caller = task, caller
+        self.replaces = replaces  # the id of a stored task whose own policy goes, better or not
         episodes = _episodes(caller, task, evaluation_episodes)
         self.names = records.called(caller, name, source)
         if policy is None:
@@ -96,7 +98,7 @@ class Addition:
         self.row.value_policies(self.valued, [OWN], [self.policy])
         self.ids: dict[str, int] = {}  # of what was stored, by table; true once it is committed
 
-    def value(self, stored: Stored, contents: Contents, ask: Ask, *, replacing: bool = False) -> None:
+    def value(self, stored: Stored, contents: Contents, ask: Ask) -> None:
         """Compute what is missing: the policy's column, and the task's row if it is new.
 
         Of a task that is stored only the column is needed, and only if the policy takes the place of its own.
@@ -105,7 +107,7 @@ class Addition:
         same = stored.same.get(self.digest)
         if same is not None:
             self._value_tasks([same["id"]], contents, ask)
-            if not (replacing or self.is_better(stored, same)):
+            if not self.is_better(stored, same):
                 return
         self._value_tasks([*stored.tasks], contents, ask)
         if same is None:
@@ -118,6 +120,8 @@ class Addition:
 
     def is_better(self, stored: Stored, task: rows.Row) -> bool:
         """Whether the policy is to take the place of the own one of a stored task in which it was valued."""
+        if self.replaces is not None:
+            return True
         mine = self.column.worths[task["id"]]
         if stored.rule is not None:
             return not stored.rule.covers(mine.value, task["value"])
@@ -171,12 +175,17 @@ class Writer:
         stored = self.look(one)
         one.value(stored, self.contents, on(self.connection))
         same = stored.same.get(one.digest)
+        if same is None and one.replaces is not None:
+            raise rows.NoRecordError(one.replaces, "task")
         if same is None:
             return self._insert(one)
-        if not one.is_better(stored, same):
-            self._rename(one, same)
+        if one.replaces is not None:
+            if not self._is_own(one, same):
+                self._install(one, same)
+        elif not one.is_better(stored, same):
+            self._is_own(one, same)
         elif not self._move(one, same):
-            self.install(one, same)
+            self._install(one, same)
         return int(same["id"])
 
     def _insert(self, one: Addition) -> int:
@@ -221,12 +230,14 @@ class Writer:
             rows.update(self.connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
         drop_unused(self.connection, self.contents, *(row["policy_of_record"] for row in found))
 
-    def _rename(self, one: Addition, task: rows.Row) -> None:
-        """Give a stored task's own policy the name and source it comes with now, if it is the same policy."""
+    def _is_own(self, one: Addition, task: rows.Row) -> bool:
+        """Whether it brings a stored task's own policy; this is then called as it comes now."""
         own = rows.fetch(self.connection, "policies", [task["own_policy"]])[0]
         settings = own["settings"] | one.names
-        if own["digest"] == one.policy_row["digest"] and settings != own["settings"]:
+        same: bool = own["digest"] == one.policy_row["digest"]
+        if same and settings != own["settings"]:
             rows.update(self.connection, "policies", own, settings=settings)
+        return same
 
     def _move(self, one: Addition, task: rows.Row) -> bool:
         """Under a rule: give a stored task the best of all candidates, some newer than it, if that covers it."""
@@ -248,7 +259,7 @@ class Writer:
         self.stale = True
         return True
 
-    def install(self, one: Addition, task: rows.Row) -> None:
+    def _install(self, one: Addition, task: rows.Row) -> None:
         """Store the policy in the place of a stored task's own."""
         connection, stored, number, old = self.connection, self.stored, task["id"], task["own_policy"]
         new = self._insert_policy(one)
@@ -259,7 +270,7 @@ class Writer:
         if not is_used(connection, old, besides=number):
             left -= {old}
         others = [policy for policy in stored.policies if policy in left]
-        worths = _known(connection, number, others, complete=stored.rule is None) | {new: one.column.worths[number]}
+        worths = _known(connection, number, others) | {new: one.column.worths[number]}
         settings = {key: value for key, value in task["settings"].items() if key != "forgotten"}
         changed = of_record(worths, new) | {"own_policy": new, "settings": settings}
         rows.update(connection, "tasks", task, **changed)
@@ -315,30 +326,13 @@ def commit(contents: Contents, additions: Sequence[Addition], run: rows.Row | No
     return numbers
 
 
-def replace_own(contents: Contents, one: Addition, number: int) -> None:
-    """Put the policy in the place of the own policy of the task that is stored under this id."""
-    _value(contents, [one], replacing=True)
-
-    def replace(connection: sa.Connection) -> None:
-        one.ids.clear()
-        task = rows.fetch(connection, "tasks", [number])[0]
-        own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
-        if own["digest"] != one.policy_row["digest"]:
-            writer = Writer(connection, contents, [one.digest])
-            one.value(writer.stored, contents, on(connection), replacing=True)
-            writer.install(one, task)
-
-    contents.database.write(replace)
-    one.remember(contents, task=False)
-
-
-def _value(contents: Contents, additions: Sequence[Addition], *, replacing: bool = False) -> Admission | None:
+def _value(contents: Contents, additions: Sequence[Addition]) -> Admission | None:
     """Value what is stored now, outside the writer's lock; returns the rule."""
     read, digests = contents.database.read, [one.digest for one in additions]
     stored = read(lambda connection: Stored.read(connection, contents, digests))
     with suppress(rows.NoRecordError):  # another process has removed a record: the rest is valued under the lock
         for one in additions:
-            one.value(stored, contents, read, replacing=replacing)
+            one.value(stored, contents, read)
     return stored.rule
 
 
@@ -365,12 +359,9 @@ def _covering(rule: Admission | None, worths: Mapping[int, Worth], mine: Worth) 
     return found if rule.covers(mine.value, worths[found].value) else None
 
 
-def _known(
-    connection: sa.Connection, task: int, policies: Sequence[int], *, complete: bool = False
-) -> dict[int, Worth]:
-    """What is stored of the worth of these policies in a task; all of it must be there if it is ``complete``."""
-    read = read_matrix if complete else read_known
-    values, errors = (read(connection, [task], policies, what)[0].tolist() for what in ("values", "errors"))
+def _known(connection: sa.Connection, task: int, policies: Sequence[int]) -> dict[int, Worth]:
+    """What is stored of the worth of these policies in a task."""
+    values, errors = (read_known(connection, [task], policies, what)[0].tolist() for what in ("values", "errors"))
     worths = zip(policies, map(Worth, values, errors), strict=True)
     return {policy: worth for policy, worth in worths if not math.isnan(worth.value)}
 

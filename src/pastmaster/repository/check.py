@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import Array
+from pastmaster.arrays import Array, LongArray
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.clusterings import ClusteringRecord
@@ -75,6 +75,7 @@ class Examiner:
         self.rows: dict[str, dict[int, rows.Row]] = {table: {} for table in RECORDS}
         self.listed: dict[str, set[int]] = {table: set() for table in RECORDS}
         self.vectors: dict[tuple[str, int], tuple[Array, Array, Array]] = {}  # ids, values, errors
+        self.judged: LongArray = np.empty(0, np.int64)  # which entries are of policies of record
 
     def examine(self, connection: sa.Connection) -> None:
         """Look at everything."""
@@ -202,7 +203,9 @@ class Examiner:
             self.damage.append(Damage(f"tasks {pair // PAIR}", f"its value under policy {pair % PAIR} is missing"))
         order = np.argsort(pairs, kind="stable")
         at = order[np.minimum(np.searchsorted(pairs, of_record, sorter=order), len(pairs) - 1)]
-        wrong = (pairs[at] == of_record) & (values[at] != np.array([row["value"] for row in judged]))
+        there = pairs[at] == of_record
+        self.judged = at[there]
+        wrong = there & (values[at] != np.array([row["value"] for row in judged]))
         for i in np.flatnonzero(wrong).tolist():
             self.damage.append(Damage(f"tasks {judged[i]['id']}", "its value is not that of its policy of record"))
 

@@ -176,8 +176,6 @@ def _with_next_state(arrays: Mapping[str, Array]) -> Mapping[str, Array]:
     if MOVES not in arrays:
         return arrays
     moves = arrays[MOVES]
-    if moves.dtype != np.int32 or moves.ndim < 2:
-        raise ValueError(f"its {MOVES} are of shape {moves.shape} and type {moves.dtype}")
     return {name: array for name, array in arrays.items() if name != MOVES} | {"next_state": moves + _own_states(moves)}
 
 
@@ -282,27 +280,24 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
-    if settings.get("kind") == "onnx":
+    rest = dict(settings)
+    kind = rest.pop("kind", None)
+    if kind == "onnx":
         check_onnx(place)  # what cannot be read here is not damaged
     try:
         array = arrays["policy"]
-        policy: Stored = array
-        kind, rest = settings.get("kind"), {k: v for k, v in settings.items() if k != "kind"}
-        if kind == "network":
-            policy = NetworkPolicy.from_data(rest, array)
-        elif kind == "onnx":
-            policy = OnnxPolicy(array.tobytes(), rest, place=place)
-        else:
-            checked_policy(array, settings["n_states"], settings["n_actions"], place)
-        dtypes = (np.uint8,) if kind == "onnx" else (np.int32, np.float32, np.float64)
-        right = array.dtype in dtypes and _policy_digest(settings, array) == row["digest"]
-        if not right:
+        if _policy_digest(settings, array) != row["digest"]:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
+        if kind == "network":
+            return NetworkPolicy.from_data(rest, array)
+        if kind == "onnx":
+            return OnnxPolicy(array.tobytes(), rest, place=place)
+        checked_policy(array, rest["n_states"], rest["n_actions"], place)
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
     except NONSENSE as error:  # InvalidInputError is one
         raise DamagedError(f"{place}: is no policy: {error}") from None
-    return policy
+    return array
 
 
 def _policy_digest(settings: Mapping[str, Any], array: Array) -> str:

@@ -22,7 +22,7 @@ from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import Rng, checked_rng
 from pastmaster.repository import admission, archive, clusterings, known, names, rows
-from pastmaster.repository.addition import Addition, check_like, commit, replace_own
+from pastmaster.repository.addition import Addition, check_like, commit
 from pastmaster.repository.backup import back_up
 from pastmaster.repository.check import examine
 from pastmaster.repository.clusterings import ClusteringRecord
@@ -219,9 +219,16 @@ class Repository:
         with rows.asked_by(caller):
             valued = self._contents.read(self._contents.tasks, [number])[0]
             one = Addition(
-                valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
-            )  # fmt: skip
-            replace_own(self._contents, one, number)
+                valued.task,
+                policy,
+                provenance,
+                valued.episodes,
+                name=name,
+                source=source,
+                caller=caller,
+                replaces=number,
+            )
+            commit(self._contents, [one])
 
     def remove(self, *numbers: int) -> None:
         """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""

@@ -173,4 +173,6 @@ def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tup
     ids, values = stored.get(f"{kind}_ids"), stored.get(f"{kind}_{what}")
     if ids is None or values is None:
         raise DamagedError(f"{place}: its {kind} of {what} is missing")
+    if ids.shape != values.shape:
+        raise DamagedError(f"{place}: its {kind} of {what} is not complete")
     return ids, values
