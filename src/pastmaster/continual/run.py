@@ -13,8 +13,7 @@ from pastmaster import figures
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import StoredRun
-from pastmaster.repository.listing import MOST_ROWS
-from pastmaster.tables import frame, html_table, shown
+from pastmaster.tables import frame, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,9 +96,6 @@ class ContinualRun:
 
     def to_frame(self) -> pd.DataFrame:
         """The tasks as a pandas DataFrame, a row to each, in the order they were met."""
-        return frame(self._rows())
-
-    def _rows(self) -> list[dict[str, Any]]:
         columns = {
             "position": range(len(self.names)),
             "task": self.names,
@@ -108,10 +104,7 @@ class ContinualRun:
             "n_sources": self.n_sources.tolist(),
             "evaluation_episodes": self.evaluation_episodes.tolist(),
         }
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows()[:MOST_ROWS], str(self))
+        return frame(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
     def plot(self) -> Figure:
         """The mean return over tasks. Save it by ``.savefig(path)``."""

@@ -25,7 +25,7 @@ from pastmaster.repository.admission import EXACT_UP_TO, Admission
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Ask, Contents, evaluation_seed, on
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_pairs, vector_arrays
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_pairs, read_worths, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
@@ -361,9 +361,8 @@ def _covering(rule: Admission | None, worths: Mapping[int, Worth], mine: Worth) 
 
 def _known(connection: sa.Connection, task: int, policies: Sequence[int]) -> dict[int, Worth]:
     """What is stored of the worth of these policies in a task."""
-    values, errors = (read_known(connection, [task], policies, what)[0].tolist() for what in ("values", "errors"))
-    worths = zip(policies, map(Worth, values, errors), strict=True)
-    return {policy: worth for policy, worth in worths if not math.isnan(worth.value)}
+    worths = zip(policies, read_worths(connection, [task], policies)[0].tolist(), strict=True)
+    return {policy: Worth(*worth) for policy, worth in worths if not math.isnan(worth[0])}
 
 
 def _worths_of_own(connection: sa.Connection, tasks: Sequence[Mapping[Any, Any]]) -> dict[int, Worth]:

@@ -107,7 +107,7 @@ class Examiner:
             self.listed[table].discard(number)
             return
         row = self.rows[table][number] = found[0]
-        its_arrays = next(iter(rows.fetch_arrays(connection, table, [number])))[1]
+        ((_, its_arrays),) = rows.fetch_arrays(connection, table, [number])
         for name in its_arrays:  # as readers ask for it: another way down the index
             here = arrays.c.owner == table, arrays.c.owner_id == number, arrays.c.name == name
             if connection.execute(sa.select(arrays.c.name).where(*here)).scalar() != name:

@@ -76,7 +76,7 @@ class ClusteringRecord:
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
         """Its arrays."""
-        found = next(iter(rows.fetch_arrays(connection, "clusterings", [self.id])))[1]
+        ((_, found),) = rows.fetch_arrays(connection, "clusterings", [self.id])
         for name in (*ARRAYS, "traces") if self.result["traced"] else ARRAYS:
             if name not in found:
                 raise DamagedError(f"clusterings {self.id}: array {name!r} is missing")

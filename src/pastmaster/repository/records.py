@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import chosen, mapping
+from pastmaster.checks import chosen
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
@@ -34,7 +34,6 @@ KINDS = ("network", "onnx")
 """Policies that are more than an array, by what their settings call them: their settings are part of the digest."""
 CALLED = ("name", "source")
 """What a policy's settings may say besides what it is: its name, and the file it came from."""
-DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 LONGEST_NAME = 1000
 PROVENANCES = ("solved", "learned", "imported")
 MOVES = "moves"  # what is stored in the place of next_state: next_state[s] - s, of a grid a few numbers again and again
@@ -192,8 +191,8 @@ def family_of(task: Task) -> dict[str, Any]:
 
 
 def _environment_digest(settings: Mapping[str, Any]) -> str:
-    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", *(["wrappers"] if "wrappers" in settings else []))
-    return _digest({key: settings[key] for key in identity}, {})
+    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", "wrappers")
+    return _digest({key: settings[key] for key in identity if key in settings}, {})
 
 
 def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
@@ -311,19 +310,14 @@ def verify_run(row: Row, arrays: Mapping[str, Array]) -> None:
         raise DamagedError(f"runs {row['id']}: array {min(missing)!r} is missing")
 
 
-def plain(value: Any, place: str, depth: int = 0) -> Any:
+def plain(value: Any, place: str) -> Any:
     """NumPy's numbers and arrays, tuples and mappings as plain JSON values; others are refused."""
-    if depth > DEEPEST:
-        raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return {
-            plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1)
-            for key, inner in mapping(value, place).items()
-        }
+        return {plain(str(key), place): plain(inner, f"{place}[{key!r}]") for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = as_array(value, place, None).tolist()
     if isinstance(value, list | tuple):
-        return [plain(inner, f"{place}[{i}]", depth + 1) for i, inner in enumerate(value)]
+        return [plain(inner, f"{place}[{i}]") for i, inner in enumerate(value)]
     if isinstance(value, str) and (
         "\0" in value or (not value.isascii() and value.encode("utf-8", "ignore").decode() != value)
     ):

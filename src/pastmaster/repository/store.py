@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -341,7 +340,7 @@ class Repository:
                 f"Repository.cross_values: {self.place} has a max_loss, so most of U is not computed, must be asked by "
                 "keep() or experience()"
             )
-        return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
+        return CrossValues(self.database.read(matrix_of_record), paired=True)
 
     def experience(self, policies: Sequence[int] | None = None) -> Experience:
         """What the kept policies were worth in every task, as ``transfer`` takes it beside ``named_sources()``.
@@ -609,9 +608,6 @@ class Repository:
     def to_frame(self) -> pd.DataFrame:
         """The tasks as a pandas DataFrame, a row to each, with the policy of record and its value."""
         return self.records().to_frame()
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.records()._repr_html_()}"
 
     def _count(self, table: str) -> int:
         query = sa.select(sa.func.count()).select_from(RECORDS[table])

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
-from pastmaster.checks import chosen, mapping, text
+from pastmaster.checks import mapping, text
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
@@ -133,7 +133,6 @@ class Stream:
 
         ``with_new`` adds to those that are kept the policies of the tasks stored since.
         """
-        chosen("Stream.sources", "which", which, ("clusters", "all", "none"))
 
         def read(connection: sa.Connection) -> dict[int, Stored]:
             ids: list[int] = []

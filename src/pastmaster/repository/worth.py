@@ -107,10 +107,10 @@ def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
     return {f"{name}_ids": ids, f"{name}_values": values[:, 0], f"{name}_errors": values[:, 1]}
 
 
-def matrix_of_record(connection: sa.Connection) -> tuple[list[TaskRecord], FloatArray]:
-    """The tasks, and U [N, N]: the value of the policy of record of task j in task i."""
+def matrix_of_record(connection: sa.Connection) -> FloatArray:
+    """U [N, N]: the value of the policy of record of task j in task i."""
     tasks = task_records(connection)
-    return tasks, matrix(connection, tasks, [task.policy_of_record for task in tasks])
+    return matrix(connection, tasks, [task.policy_of_record for task in tasks])
 
 
 def matrix(
@@ -160,12 +160,16 @@ def read_known(
     return U
 
 
+def read_worths(connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int]) -> FloatArray:
+    """Values and standard errors [tasks, policies, 2] by id; nan where a policy was not valued in a task."""
+    return np.stack([read_known(connection, tasks, policies, what) for what in ("values", "errors")], axis=-1)
+
+
 def read_pairs(connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int]) -> list[Worth]:
     """The worth of each of these policies in the task beside it."""
     distinct, column = distinct_policies(policies)
-    values, errors = (read_matrix(connection, tasks, distinct, what) for what in ("values", "errors"))
-    pairs = np.arange(len(tasks)), np.array(column, np.int64)
-    return list(map(Worth, values[pairs].tolist(), errors[pairs].tolist()))
+    worths = read_worths(connection, tasks, distinct)[np.arange(len(tasks)), np.array(column, np.int64)]
+    return [Worth(*worth) for worth in worths.tolist()]
 
 
 def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tuple[Array, Array]:
