@@ -171,14 +171,9 @@ def _draw(axes: Axes, curves: Mapping[str, FloatArray]) -> None:
 
 def _smooth(values: FloatArray, window: int) -> FloatArray:
     """The mean of each value and those before it, at most ``window`` of them, without those that are nan."""
-    known = ~np.isnan(values)
-    sums, counts = (
-        np.concatenate([[0.0], np.cumsum(terms)]) for terms in (np.where(known, values, 0.0), known.astype(float))
-    )
-    last = np.arange(1, len(values) + 1)
-    first = np.maximum(0, last - window)
-    count = counts[last] - counts[first]
-    smooth: FloatArray = np.divide(sums[last] - sums[first], count, out=np.full(len(values), np.nan), where=count > 0)
+    known, ones = ~np.isnan(values), np.ones(window)
+    sums, counts = (np.convolve(terms, ones)[: len(values)] for terms in (np.where(known, values, 0.0), known))
+    smooth: FloatArray = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
     return smooth
 
 

@@ -127,11 +127,6 @@ class Addition:
             return not stored.rule.covers(mine.value, task["value"])
         return mine.succeeds(_worth_of_record(task), stored.own[task["id"]])
 
-    def forgotten(self, worth: Worth) -> dict[str, Any]:
-        """What the settings of a task say of a policy that is not stored: its worth, where it came from, its name."""
-        called = {name: value for name, value in self.policy_row["settings"].items() if name in records.CALLED}
-        return {"forgotten": worth._asdict() | {"provenance": self.policy_row["provenance"]} | called}
-
     def remember(self, contents: Contents, *, task: bool) -> None:
         """Keep in memory what was stored, once it is committed."""
         if "policies" in self.ids:
@@ -194,7 +189,7 @@ class Writer:
         worths, mine = {number: one.row.worths[number] for number in stored.policies}, one.row.worths[OWN]
         own = _covering(stored.rule, worths, mine)
         if own is not None:
-            settings = one.task_row["settings"] | one.forgotten(mine)
+            settings = one.task_row["settings"] | {"forgotten": mine.value}
             record = of_record({own: worths[own]}, own) | {"settings": settings}
         else:
             own = self._insert_policy(one)
@@ -253,10 +248,7 @@ class Writer:
         if own is None:
             return False
         rows.replace_arrays(connection, "tasks", number, vector_arrays("row", row.worths))
-        changed = of_record({own: row.worths[own]}, own) | {"own_policy": own}
-        rows.update(connection, "tasks", task, settings=task["settings"] | one.forgotten(mine), **changed)
-        drop_unused(connection, contents, task["own_policy"], task["policy_of_record"])
-        self.stale = True
+        self._settle(task, {own: row.worths[own]}, own, forgotten=mine.value)
         return True
 
     def _install(self, one: Addition, task: rows.Row) -> None:
@@ -264,17 +256,19 @@ class Writer:
         connection, stored, number, old = self.connection, self.stored, task["id"], task["own_policy"]
         new = self._insert_policy(one)
         self.waiting.write()
-        self.stale = True
         self._improve(one, new, [other for other in stored.tasks.values() if other["id"] != number])
-        left = set(rows.present(connection, "policies", stored.policies))
-        if not is_used(connection, old, besides=number):
-            left -= {old}
-        others = [policy for policy in stored.policies if policy in left]
+        others = rows.present(connection, "policies", stored.policies)
+        if old in others and not is_used(connection, old, besides=number):
+            others.remove(old)
         worths = _known(connection, number, others) | {new: one.column.worths[number]}
-        settings = {key: value for key, value in task["settings"].items() if key != "forgotten"}
-        changed = of_record(worths, new) | {"own_policy": new, "settings": settings}
-        rows.update(connection, "tasks", task, **changed)
-        drop_unused(connection, self.contents, old, task["policy_of_record"])
+        self._settle(task, worths, new)
+
+    def _settle(self, task: rows.Row, worths: dict[int, Worth], own: int, **forgotten: float) -> None:
+        """Give a stored task another policy of its own; what it had goes, unless other tasks use it."""
+        settings = {key: value for key, value in task["settings"].items() if key != "forgotten"} | forgotten
+        rows.update(self.connection, "tasks", task, settings=settings, own_policy=own, **of_record(worths, own))
+        drop_unused(self.connection, self.contents, task["own_policy"], task["policy_of_record"])
+        self.stale = True
 
     def add_run(self, one: Addition, number: int, run: rows.Row) -> None:
         """Store the run that led to a task's policy."""

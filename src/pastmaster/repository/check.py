@@ -7,8 +7,7 @@ others refer to is named, and SQLite's own check of the file is added.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -28,14 +27,6 @@ from pastmaster.texts import printable
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, *rows.NONSENSE)
 MOST_IDS = 10**6  # that are tried one by one, where a table cannot be walked
 PAIR = 2**31  # a task and a policy as one number
-LOOKUPS = {  # the columns of each index by which the records of a table are found
-    name: sorted(
-        [column.name for column in index.columns]
-        for index in (*table.indexes, *table.constraints)
-        if isinstance(index, sa.Index | sa.UniqueConstraint)
-    )
-    for name, table in RECORDS.items()
-}
 Result = TypeVar("Result")
 
 
@@ -112,10 +103,6 @@ class Examiner:
             here = arrays.c.owner == table, arrays.c.owner_id == number, arrays.c.name == name
             if connection.execute(sa.select(arrays.c.name).where(*here)).scalar() != name:
                 raise DamagedError(f"array {name!r} is not found by its name")
-        for names in LOOKUPS[table]:  # an index may be damaged where the record is not
-            query = sa.select(columns.id).where(*(columns[name] == row[name] for name in names))
-            if None not in map(row.get, names) and number not in connection.execute(query).scalars().all():
-                raise DamagedError(f"is not found by its {' and '.join(names)}")
         if table == "tasks":
             if row["settings"]["kind"] == "tabular":  # an environment need not be known here
                 records.task_of(row, its_arrays)
@@ -151,9 +138,9 @@ class Examiner:
             found.setdefault(row["stream_id"], set()).add(row["position"])
         for number in self.rows["streams"]:
             positions = found.get(number, set())
-            missing = next(position for position in itertools.count() if position not in positions)
-            if missing < len(positions):
-                self.damage.append(Damage(f"streams {number}", f"its runs are not complete: {missing} is missing"))
+            missing = sorted(set(range(len(positions))) - positions)
+            if missing:
+                self.damage.append(Damage(f"streams {number}", f"its runs are not complete: {missing[0]} is missing"))
 
     def _orphans(self, connection: sa.Connection) -> None:
         """No array belongs to a record that is not there."""
@@ -224,12 +211,10 @@ class Examiner:
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:
     """The damage that SQLite finds in its file."""
-
-    def lines() -> Iterator[str]:
-        try:
-            yield from connection.exec_driver_sql("PRAGMA integrity_check").scalars()
-        except sa.exc.DBAPIError as error:
-            yield str(error.orig)
-
-    found = [line for text in lines() for line in text.splitlines()]
-    return [Damage(place, line) for line in found if line != "ok" and not line.startswith("***")]
+    found: list[str] = []
+    try:
+        found.extend(connection.exec_driver_sql("PRAGMA integrity_check").scalars())  # keeps what came before an error
+    except sa.exc.DBAPIError as error:
+        found.append(str(error.orig))
+    lines = "\n".join(found).splitlines()
+    return [Damage(place, line) for line in lines if line != "ok" and not line.startswith("***")]

@@ -107,10 +107,9 @@ class ClusteringRecord:
                 f"clustering {self.id} is about {gone.kind} {gone.number}, since removed: cluster the repository anew"
             ) from None
         distance = values.distance(result["directed"])
-        fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
-        if fields["possible_c"] is not None:
-            fields["possible_c"] = tuple(fields["possible_c"])
-        fields |= {name: tuple(result[name]) for name in COLUMNS}
+        fields: dict[str, Any] = {name: result[name] for name in (*FIELDS, *COLUMNS)}
+        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        fields |= {name: sealed(found[name]) for name in VECTORS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
         fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
         fields["over_all"] = None if (told := result["over_all"]) is None else OverAll.of(told)

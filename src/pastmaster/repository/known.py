@@ -74,7 +74,6 @@ def _read(
     connection: sa.Connection, contents: Contents, policies: Sequence[int] | None, wanted: list[int] | None
 ) -> Known:
     ids = source_ids(connection) if policies is None else list(dict.fromkeys(policies))
-    rows.require(connection, "policies", ids)
     tasks = rows.fetch(connection, "tasks", wanted)
     if not (ids and tasks):
         what, remedy = ("policies", "keep() chooses them") if tasks else ("tasks", "add() stores them")

@@ -125,8 +125,7 @@ class TaskRecord:
 
 def best_value(row: Row) -> float:
     """The best that is known for a task: its policy of record, or its own policy, though that was forgotten."""
-    forgotten = row["settings"].get("forgotten")
-    return float(row["value"] if forgotten is None else max(row["value"], forgotten["value"]))
+    return float(max(row["value"], row["settings"].get("forgotten", row["value"])))
 
 
 def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
@@ -239,15 +238,15 @@ def _environment_of(row: Row, place: str) -> GymTask:
 
 def called(caller: str, name: Any, source: Any) -> dict[str, str]:
     """What a person calls a policy, as it is stored: a file's policy goes by the file's name unless it has another."""
-    for key, value, kinds in (("name", name, str), ("source", source, str | os.PathLike)):
-        if value is not None and not (isinstance(value, kinds) and 0 < len(str(value)) <= LONGEST_NAME):
-            wanted = "a text" if key == "name" else "a path"
+    source = str(source) if isinstance(source, os.PathLike) else source
+    for key, value, wanted in (("name", name, "a text"), ("source", source, "a path")):
+        if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
             raise InvalidInputError(
                 f"{caller}: {key} is {shown(value)}, must be {wanted} of 1 to {LONGEST_NAME} letters"
             )
-    name = Path(source).name if name is None and source is not None else name
-    given = {"name": name, "source": None if source is None else str(source)}
-    return {key: plain(text, f"{caller}: {key}") for key, text in given.items() if text is not None}
+    given = {} if source is None else {"name": Path(source).name, "source": source}
+    given |= {} if name is None else {"name": name}
+    return {key: plain(text, f"{caller}: {key}") for key, text in given.items()}
 
 
 def policy_row(

@@ -152,7 +152,7 @@ class Repository:
         if not isinstance(run, TransferRun | None):
             raise InvalidInputError(f"Repository.add: run is {shown(run)}, must be what transfer returned")
         addition = Addition(task, policy, provenance, evaluation_episodes, name=name, source=source)
-        return commit(self._contents, [addition], None if run is None else run_row(run, []))[0]
+        return commit(self._contents, [addition], None if run is None else run_row(run))[0]
 
     def add_many(self, tasks: Iterable[Task], *, batch: int = 100) -> list[int]:
         """Solve and store many tasks, ``batch`` of them in a transaction; returns their ids.
@@ -514,7 +514,7 @@ class Repository:
 
     def sources(self) -> list[Stored]:
         """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
-        return self.database.read(lambda c: self._contents.policies.get(on(c), clusterings.source_ids(c)))
+        return list(self.named_sources().values())
 
     def named_sources(self) -> dict[str, Stored]:
         """The policies of ``sources()`` by name, as ``transfer`` takes them."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -144,15 +143,13 @@ class Stream:
 
         return self._contents.database.read(read)
 
-    def commit(
-        self, position: int, task: Task, run: TransferRun, *, source_ids: Iterable[int], episodes: int | None
-    ) -> StoredRun:
+    def commit(self, position: int, task: Task, run: TransferRun, *, episodes: int | None) -> StoredRun:
         """Store the task at a position, its policy and its run in one transaction.
 
         The policy is the solved task's; with ``episodes``, the one that was learned, and they value it.
         """
         policy, provenance = (None, None) if episodes is None else (run.policy, "learned")
-        row = run_row(run, source_ids) | {"stream_id": self._id, "position": position}
+        row = run_row(run) | {"stream_id": self._id, "position": position}
         commit(self._contents, [Addition(task, policy, provenance, episodes)], row)
         return stored_runs(self._contents.database, self._id, position)[0]
 
@@ -209,19 +206,16 @@ def _name_of(database: Database, stream_id: int) -> str:
         return ""
 
 
-def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
+def run_row(run: TransferRun) -> rows.Row:
     """The columns and arrays that hold the best trial of a run; those about the task are added with it."""
     if not np.isfinite(run.returns).all():
         raise InvalidInputError("Repository.add: run.returns holds what is not finite, must be finite numbers")
     trial = run.best_trial
     settings = {
-        "source_ids": list(source_ids),
         "source_names": run.arm_names[:-1],
         "n_sources": run.n_sources,
         "selector": type(run.selectors[trial]).__name__,
-        "episodes": run.returns.shape[1],
         "widened": int(run.widened[trial]),
-        "clipped": int(run.clipped[trial]),
     }
     arrays = {"returns": run.returns[trial], "arms": run.arms[trial]}
     return {"stream_id": None, "position": None, "settings": settings, "arrays": arrays}
@@ -238,8 +232,8 @@ def _find_or_begin(
     if not found:
         begun = fresh | settings
         return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
-    number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-    difference = printable(_difference(now, found[0]["settings"]))
+    number = int(found[0]["id"])
+    difference = printable(_difference(settings, found[0]["settings"]))
     if not difference:
         return number, found[0]["settings"]
     if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
@@ -248,8 +242,8 @@ def _find_or_begin(
         )
     for made in rows.fetch_where(connection, "clusterings", clusterings_table.c.stream_id == number):
         rows.remove(connection, "clusterings", made["id"])
-    rows.update(connection, "streams", found[0], settings=fresh | now)
-    return number, fresh | now
+    rows.update(connection, "streams", found[0], settings=fresh | settings)
+    return number, fresh | settings
 
 
 def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
