@@ -200,10 +200,10 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
     Checksums tell whether it was changed by accident; what someone forged is believed if it makes a task.
     """
     place, settings = f"tasks {row['id']}", row["settings"]
+    if settings["kind"] == "gymnasium":
+        return _environment_of(row, place)
     try:
-        if settings["kind"] == "gymnasium":
-            return _environment_of(row, place)
-        task = task_from_arrays(
+        return task_from_arrays(
             _with_next_state(arrays),
             gamma=settings["gamma"],
             horizon=settings["horizon"],
@@ -212,11 +212,8 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
         )
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
-    except RepositoryError:
-        raise
     except (PastmasterError, *NONSENSE) as error:
         raise DamagedError(f"{place}: is no task: {error}") from None
-    return task
 
 
 def _environment_of(row: Row, place: str) -> GymTask:

@@ -76,7 +76,7 @@ def check_values(database: Database, found: Checked, examiner: Examiner, rng: np
 
 
 def _drawn(count: int, rng: np.random.Generator) -> LongArray:
-    """Some of so many, in order; all of few."""
+    """Some of so many; all of few."""
     if count <= MOST:
         return np.arange(count)
-    return np.sort(rng.choice(count, MOST, replace=False))
+    return rng.choice(count, MOST, replace=False)

@@ -499,7 +499,7 @@ class Repository:
 
     def clusterings(self) -> Records[ClusteringRecord]:
         """Every clustering found so far, the latest last."""
-        return Records(ClusteringRecord.of(row) for row in self._rows("clusterings"))
+        return Records(map(ClusteringRecord.of, self.database.read(lambda c: rows.fetch(c, "clusterings"))))
 
     def clustering(self) -> Clustering | None:
         """The latest clustering, over the tasks there were then; None if there is none."""
@@ -612,9 +612,6 @@ class Repository:
     def _count(self, table: str) -> int:
         query = sa.select(sa.func.count()).select_from(RECORDS[table])
         return int(self.database.read(lambda connection: connection.execute(query).scalar() or 0))
-
-    def _rows(self, table: str) -> list[rows.Row]:
-        return self.database.read(lambda connection: rows.fetch(connection, table))
 
     def _read_tasks(self, numbers: list[int]) -> list[Task]:
         return [valued.task for valued in self._contents.read(self._contents.tasks, numbers)]
