@@ -388,7 +388,7 @@ def test_a_first_task_whose_episodes_all_return_the_same_is_met(repository):
 def test_an_empty_stream_is_an_empty_run(repository):
     run = lifelong(repository).run([])
     assert run.returns.shape == (0, 60)
-    assert repr(run) == "ContinualRun(no tasks)"
+    assert repr(run) == str(run) == "ContinualRun(0 tasks x 60 episodes)"
     with pytest.raises(InvalidInputError, match="plot_streams: runs must hold"):
         run.plot()
 
@@ -1022,7 +1022,6 @@ def test_a_run_and_its_stream_as_frames_and_tables(tmp_path):
     assert frame["task"].tolist() == run.names
     assert frame["mean_return"].tolist() == run.mean_returns.tolist()
     assert len(runs.to_frame()) == 3
-    assert run._repr_html_().count("<tr>") == 4
 
 
 def test_a_run_in_one_line():
@@ -1031,7 +1030,7 @@ def test_a_run_in_one_line():
     )
     assert run.total == 12
     assert run.mean_returns.tolist() == [1.5, 4.5]
-    assert repr(run) == "ContinualRun(2 tasks x 2 episodes: mean return 3 of 5, at the end 4.5 of 6)"
+    assert repr(run) == "ContinualRun(2 tasks x 2 episodes: mean return 3)"
     assert str(run) == (
         "ContinualRun(2 tasks x 2 episodes: mean return 3 where the best stored policies earn 5; "
         "in the last tenth of the tasks 4.5 of 6)"

@@ -198,7 +198,7 @@ def test_lists_of_records_are_frames_and_tables(repository):
     assert frame["policy_source"].tolist() == ["drawer/a.npy", "drawer/b.npy", "drawer/c.npy"]
     assert "digest" not in frame
     assert repository.policy_records().to_frame()["name"].tolist() == ["a.npy", "b.npy", "c.npy"]
-    page = repository._repr_html_()
+    page = repository.records()._repr_html_()
     assert page.count("<tr>") == 4
     assert "drawer/b.npy" in page
     repository.add(one_step_task(1, 2, 3), ALWAYS[0], name="<script>")

@@ -624,14 +624,6 @@ def test_a_name_that_no_database_can_hold_is_refused(repository):
     assert len(repository) == 0
 
 
-def test_params_that_contain_themselves_are_refused(repository):
-    knot = []
-    knot.append(knot)
-    with pytest.raises(InvalidInputError, match="params"):
-        repository.add(described(params={"knot": knot}))
-    assert len(repository) == 0
-
-
 def test_a_gymnasium_task_needs_a_policy(repository):
     with pytest.raises(InvalidInputError, match=r"Repository.add: policy is None, must be given: .*FrozenLake"):
         repository.add(GymTask("FrozenLake-v1"))

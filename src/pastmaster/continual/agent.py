@@ -203,7 +203,7 @@ class ContinualTransfer:
             wanted = "must be an array or a NetworkPolicy"
             raise InvalidInputError(f"ContinualTransfer.run: the learner's policy is a function, {wanted}")
         episodes = None if solved else self.evaluation_episodes or DEFAULT_EPISODES
-        self._tell(TaskDone.of(stored.commit(position, task, run, source_ids=sources, episodes=episodes)))
+        self._tell(TaskDone.of(stored.commit(position, task, run, episodes=episodes)))
 
     def _reuse(self, sources: list[int]) -> dict[str, Any]:
         """How ``transfer`` chooses among the policies of these ids: where it can, by what they were worth before."""
@@ -256,16 +256,17 @@ class ContinualTransfer:
         """Cluster if it is due after so many tasks."""
         if self.sources != "clusters" or met % self.recluster_every:
             return
-        if self._measures or self.clustering.get("method") == KEEP:
-            told = {name: value for name, value in self.clustering.items() if name != "method"}
-            record = stored.keep(met, episodes=self.episodes, rng=self._generator(met, 1), **told)
-            self._tell(Reclustered.of(record))
-            return
-        options: dict[str, Any] = {} if self.bounds is None else {"span": self.bounds.span}
-        if self.clustering.get("method") != "greedy":
-            options |= {"n_jobs": self.n_jobs, "executor": self.executor}
-        options |= self.clustering
-        record = stored.cluster(met, episodes=self.episodes, rng=self._generator(met, 1), **options)
+        options: dict[str, Any] = dict(self.clustering)
+        if self._measures or options.get("method") == KEEP:
+            options.pop("method", None)
+            choose = stored.keep
+        else:
+            if options.get("method") != "greedy":
+                options = {"n_jobs": self.n_jobs, "executor": self.executor} | options
+            if self.bounds is not None:
+                options = {"span": self.bounds.span} | options
+            choose = stored.cluster
+        record = choose(met, episodes=self.episodes, rng=self._generator(met, 1), **options)
         self._tell(Reclustered.of(record))
 
     def _check_same(self, run: StoredRun, task: Task | None) -> None:

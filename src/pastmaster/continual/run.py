@@ -13,8 +13,7 @@ from pastmaster import figures
 from pastmaster.arrays import FloatArray
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import StoredRun
-from pastmaster.repository.listing import MOST_ROWS
-from pastmaster.tables import frame, html_table, shown
+from pastmaster.tables import frame, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,46 +77,34 @@ class ContinualRun:
 
     def __repr__(self) -> str:
         tasks, episodes = self.returns.shape
-        if not tasks:
-            return "ContinualRun(no tasks)"
-        return (
-            f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} of "
-            f"{_known_mean(self.values):.4g}, at the end {self._at_end})"
-        )
-
-    @property
-    def _at_end(self) -> str:
-        """The mean return in the last tenth of the tasks, and what the best stored policies earn there."""
-        tenth = max(1, len(self.names) // 10)
-        return f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}"
+        mean = f": mean return {self.returns.mean():.4g}" if tasks else ""
+        return f"ContinualRun({tasks} tasks x {episodes:,} episodes{mean})"
 
     def __str__(self) -> str:
         """The run in a sentence: the second number is always what the best stored policies earn."""
-        tasks, episodes = self.returns.shape
-        if not tasks:
+        if not self.names:
             return repr(self)
+        tenth = max(1, len(self.names) // 10)
+        at_end = f"{self.mean_returns[-tenth:].mean():.4g} of {_known_mean(self.values[-tenth:]):.4g}"
         spent = int(self.evaluation_episodes.sum())
         more = f", {spent:,} more episodes to value policies" if spent else ""
         more += "" if self.n_sources.any() else ", no policy was reused"
         return (
-            f"ContinualRun({tasks} tasks x {episodes:,} episodes: mean return {self.returns.mean():.4g} where the best "
-            f"stored policies earn {_known_mean(self.values):.4g}; in the last tenth of the tasks {self._at_end}{more})"
+            f"{repr(self)[:-1]} where the best stored policies earn {_known_mean(self.values):.4g}; "
+            f"in the last tenth of the tasks {at_end}{more})"
         )
 
     def to_frame(self) -> pd.DataFrame:
         """The tasks as a pandas DataFrame, a row to each, in the order they were met."""
-        return frame(self._rows())
-
-    def _rows(self) -> list[dict[str, Any]]:
-        columns = zip(
-            self.names, self.mean_returns.tolist(), self.values.tolist(), self.n_sources.tolist(),
-            self.evaluation_episodes.tolist(), strict=True,
-        )  # fmt: skip
-        keys = ("position", "task", "mean_return", "value", "n_sources", "evaluation_episodes")
-        return [dict(zip(keys, (i, *row), strict=True)) for i, row in enumerate(columns)]
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows()[:MOST_ROWS], str(self))
+        columns = {
+            "position": range(len(self.names)),
+            "task": self.names,
+            "mean_return": self.mean_returns.tolist(),
+            "value": self.values.tolist(),
+            "n_sources": self.n_sources.tolist(),
+            "evaluation_episodes": self.evaluation_episodes.tolist(),
+        }
+        return frame(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
     def plot(self) -> Figure:
         """The mean return over tasks. Save it by ``.savefig(path)``."""
@@ -184,14 +171,9 @@ def _draw(axes: Axes, curves: Mapping[str, FloatArray]) -> None:
 
 def _smooth(values: FloatArray, window: int) -> FloatArray:
     """The mean of each value and those before it, at most ``window`` of them, without those that are nan."""
-    known = ~np.isnan(values)
-    sums, counts = (
-        np.concatenate([[0.0], np.cumsum(terms)]) for terms in (np.where(known, values, 0.0), known.astype(float))
-    )
-    last = np.arange(1, len(values) + 1)
-    first = np.maximum(0, last - window)
-    count = counts[last] - counts[first]
-    smooth: FloatArray = np.divide(sums[last] - sums[first], count, out=np.full(len(values), np.nan), where=count > 0)
+    known, ones = ~np.isnan(values), np.ones(window)
+    sums, counts = (np.convolve(terms, ones)[: len(values)] for terms in (np.where(known, values, 0.0), known))
+    smooth: FloatArray = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
     return smooth
 
 

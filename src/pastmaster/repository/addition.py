@@ -25,7 +25,7 @@ from pastmaster.repository.admission import EXACT_UP_TO, Admission
 from pastmaster.repository.forgetting import drop_unused, is_used
 from pastmaster.repository.memory import Ask, Contents, evaluation_seed, on
 from pastmaster.repository.schema import runs as runs_table, tasks as tasks_table
-from pastmaster.repository.worth import Valued, Vector, Worth, best, read_known, read_matrix, read_pairs, vector_arrays
+from pastmaster.repository.worth import Valued, Vector, Worth, best, read_pairs, read_worths, vector_arrays
 from pastmaster.solving import solve
 from pastmaster.tasks import Task
 from pastmaster.tasks.tabular import TabularMDP
@@ -75,8 +75,10 @@ class Addition:
         name: str | None = None,
         source: str | os.PathLike[str] | None = None,
         caller: str = "Repository.add",
+        replaces: int | None = None,
     ) -> None:
         self.task, self.caller = task, caller
+        self.replaces = replaces  # the id of a stored task whose own policy goes, better or not
         episodes = _episodes(caller, task, evaluation_episodes)
         self.names = records.called(caller, name, source)
         if policy is None:
@@ -96,7 +98,7 @@ class Addition:
         self.row.value_policies(self.valued, [OWN], [self.policy])
         self.ids: dict[str, int] = {}  # of what was stored, by table; true once it is committed
 
-    def value(self, stored: Stored, contents: Contents, ask: Ask, *, replacing: bool = False) -> None:
+    def value(self, stored: Stored, contents: Contents, ask: Ask) -> None:
         """Compute what is missing: the policy's column, and the task's row if it is new.
 
         Of a task that is stored only the column is needed, and only if the policy takes the place of its own.
@@ -105,7 +107,7 @@ class Addition:
         same = stored.same.get(self.digest)
         if same is not None:
             self._value_tasks([same["id"]], contents, ask)
-            if not (replacing or self.is_better(stored, same)):
+            if not self.is_better(stored, same):
                 return
         self._value_tasks([*stored.tasks], contents, ask)
         if same is None:
@@ -118,15 +120,12 @@ class Addition:
 
     def is_better(self, stored: Stored, task: rows.Row) -> bool:
         """Whether the policy is to take the place of the own one of a stored task in which it was valued."""
+        if self.replaces is not None:
+            return True
         mine = self.column.worths[task["id"]]
         if stored.rule is not None:
             return not stored.rule.covers(mine.value, task["value"])
         return mine.succeeds(_worth_of_record(task), stored.own[task["id"]])
-
-    def forgotten(self, worth: Worth) -> dict[str, Any]:
-        """What the settings of a task say of a policy that is not stored: its worth, where it came from, its name."""
-        called = {name: value for name, value in self.policy_row["settings"].items() if name in records.CALLED}
-        return {"forgotten": worth._asdict() | {"provenance": self.policy_row["provenance"]} | called}
 
     def remember(self, contents: Contents, *, task: bool) -> None:
         """Keep in memory what was stored, once it is committed."""
@@ -171,12 +170,17 @@ class Writer:
         stored = self.look(one)
         one.value(stored, self.contents, on(self.connection))
         same = stored.same.get(one.digest)
+        if same is None and one.replaces is not None:
+            raise rows.NoRecordError(one.replaces, "task")
         if same is None:
             return self._insert(one)
-        if not one.is_better(stored, same):
-            self._rename(one, same)
+        if one.replaces is not None:
+            if not self._is_own(one, same):
+                self._install(one, same)
+        elif not one.is_better(stored, same):
+            self._is_own(one, same)
         elif not self._move(one, same):
-            self.install(one, same)
+            self._install(one, same)
         return int(same["id"])
 
     def _insert(self, one: Addition) -> int:
@@ -185,7 +189,7 @@ class Writer:
         worths, mine = {number: one.row.worths[number] for number in stored.policies}, one.row.worths[OWN]
         own = _covering(stored.rule, worths, mine)
         if own is not None:
-            settings = one.task_row["settings"] | one.forgotten(mine)
+            settings = one.task_row["settings"] | {"forgotten": mine.value}
             record = of_record({own: worths[own]}, own) | {"settings": settings}
         else:
             own = self._insert_policy(one)
@@ -221,12 +225,14 @@ class Writer:
             rows.update(self.connection, "tasks", row, **of_record({policy: worths[row["id"]]}, policy))
         drop_unused(self.connection, self.contents, *(row["policy_of_record"] for row in found))
 
-    def _rename(self, one: Addition, task: rows.Row) -> None:
-        """Give a stored task's own policy the name and source it comes with now, if it is the same policy."""
+    def _is_own(self, one: Addition, task: rows.Row) -> bool:
+        """Whether it brings a stored task's own policy; this is then called as it comes now."""
         own = rows.fetch(self.connection, "policies", [task["own_policy"]])[0]
         settings = own["settings"] | one.names
-        if own["digest"] == one.policy_row["digest"] and settings != own["settings"]:
+        same: bool = own["digest"] == one.policy_row["digest"]
+        if same and settings != own["settings"]:
             rows.update(self.connection, "policies", own, settings=settings)
+        return same
 
     def _move(self, one: Addition, task: rows.Row) -> bool:
         """Under a rule: give a stored task the best of all candidates, some newer than it, if that covers it."""
@@ -242,28 +248,27 @@ class Writer:
         if own is None:
             return False
         rows.replace_arrays(connection, "tasks", number, vector_arrays("row", row.worths))
-        changed = of_record({own: row.worths[own]}, own) | {"own_policy": own}
-        rows.update(connection, "tasks", task, settings=task["settings"] | one.forgotten(mine), **changed)
-        drop_unused(connection, contents, task["own_policy"], task["policy_of_record"])
-        self.stale = True
+        self._settle(task, {own: row.worths[own]}, own, forgotten=mine.value)
         return True
 
-    def install(self, one: Addition, task: rows.Row) -> None:
+    def _install(self, one: Addition, task: rows.Row) -> None:
         """Store the policy in the place of a stored task's own."""
         connection, stored, number, old = self.connection, self.stored, task["id"], task["own_policy"]
         new = self._insert_policy(one)
         self.waiting.write()
-        self.stale = True
         self._improve(one, new, [other for other in stored.tasks.values() if other["id"] != number])
-        left = set(rows.present(connection, "policies", stored.policies))
-        if not is_used(connection, old, besides=number):
-            left -= {old}
-        others = [policy for policy in stored.policies if policy in left]
-        worths = _known(connection, number, others, complete=stored.rule is None) | {new: one.column.worths[number]}
-        settings = {key: value for key, value in task["settings"].items() if key != "forgotten"}
-        changed = of_record(worths, new) | {"own_policy": new, "settings": settings}
-        rows.update(connection, "tasks", task, **changed)
-        drop_unused(connection, self.contents, old, task["policy_of_record"])
+        others = rows.present(connection, "policies", stored.policies)
+        if old in others and not is_used(connection, old, besides=number):
+            others.remove(old)
+        worths = _known(connection, number, others) | {new: one.column.worths[number]}
+        self._settle(task, worths, new)
+
+    def _settle(self, task: rows.Row, worths: dict[int, Worth], own: int, **forgotten: float) -> None:
+        """Give a stored task another policy of its own; what it had goes, unless other tasks use it."""
+        settings = {key: value for key, value in task["settings"].items() if key != "forgotten"} | forgotten
+        rows.update(self.connection, "tasks", task, settings=settings, own_policy=own, **of_record(worths, own))
+        drop_unused(self.connection, self.contents, task["own_policy"], task["policy_of_record"])
+        self.stale = True
 
     def add_run(self, one: Addition, number: int, run: rows.Row) -> None:
         """Store the run that led to a task's policy."""
@@ -315,30 +320,13 @@ def commit(contents: Contents, additions: Sequence[Addition], run: rows.Row | No
     return numbers
 
 
-def replace_own(contents: Contents, one: Addition, number: int) -> None:
-    """Put the policy in the place of the own policy of the task that is stored under this id."""
-    _value(contents, [one], replacing=True)
-
-    def replace(connection: sa.Connection) -> None:
-        one.ids.clear()
-        task = rows.fetch(connection, "tasks", [number])[0]
-        own = rows.fetch(connection, "policies", [task["own_policy"]])[0]
-        if own["digest"] != one.policy_row["digest"]:
-            writer = Writer(connection, contents, [one.digest])
-            one.value(writer.stored, contents, on(connection), replacing=True)
-            writer.install(one, task)
-
-    contents.database.write(replace)
-    one.remember(contents, task=False)
-
-
-def _value(contents: Contents, additions: Sequence[Addition], *, replacing: bool = False) -> Admission | None:
+def _value(contents: Contents, additions: Sequence[Addition]) -> Admission | None:
     """Value what is stored now, outside the writer's lock; returns the rule."""
     read, digests = contents.database.read, [one.digest for one in additions]
     stored = read(lambda connection: Stored.read(connection, contents, digests))
     with suppress(rows.NoRecordError):  # another process has removed a record: the rest is valued under the lock
         for one in additions:
-            one.value(stored, contents, read, replacing=replacing)
+            one.value(stored, contents, read)
     return stored.rule
 
 
@@ -365,14 +353,10 @@ def _covering(rule: Admission | None, worths: Mapping[int, Worth], mine: Worth) 
     return found if rule.covers(mine.value, worths[found].value) else None
 
 
-def _known(
-    connection: sa.Connection, task: int, policies: Sequence[int], *, complete: bool = False
-) -> dict[int, Worth]:
-    """What is stored of the worth of these policies in a task; all of it must be there if it is ``complete``."""
-    read = read_matrix if complete else read_known
-    values, errors = (read(connection, [task], policies, what)[0].tolist() for what in ("values", "errors"))
-    worths = zip(policies, map(Worth, values, errors), strict=True)
-    return {policy: worth for policy, worth in worths if not math.isnan(worth.value)}
+def _known(connection: sa.Connection, task: int, policies: Sequence[int]) -> dict[int, Worth]:
+    """What is stored of the worth of these policies in a task."""
+    worths = zip(policies, read_worths(connection, [task], policies)[0].tolist(), strict=True)
+    return {policy: Worth(*worth) for policy, worth in worths if not math.isnan(worth[0])}
 
 
 def _worths_of_own(connection: sa.Connection, tasks: Sequence[Mapping[Any, Any]]) -> dict[int, Worth]:

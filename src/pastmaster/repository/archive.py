@@ -2,7 +2,7 @@
 
 The manifest holds every row with its checksum, and the SHA-256 of every array's file. An import makes the names of
 files itself and takes none from the manifest; it checks headers before memory is taken; and it checks the records like
-those of any repository before they are committed.
+those of any repository before they are committed. A manifest that somebody forged is believed as far as it makes sense.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pastmaster.repository import rows
 from pastmaster.repository.arrays import Packed, pack
 from pastmaster.repository.check import Examiner
 from pastmaster.repository.database import Database
-from pastmaster.repository.schema import RECORDS, REVISION, arrays, row_checksum, sequences
+from pastmaster.repository.schema import RECORDS, REVISION, arrays, sequences
 from pastmaster.repository.sqlite import File
 
 EXPORT, IMPORT = "Repository.export", "Repository.import_"  # what errors begin with
@@ -64,7 +64,8 @@ def _write(connection: sa.Connection, folder: Path, mode: int | None) -> dict[st
         records = rows.fetch(connection, table)
         tables[table] = [rows.stored(table, row) for row in records]
         for row in records:
-            for name, array in next(iter(rows.fetch_arrays(connection, table, [row["id"]])))[1].items():
+            ((_, its_arrays),) = rows.fetch_arrays(connection, table, [row["id"]])
+            for name, array in its_arrays.items():
                 if not NAME.fullmatch(name):  # a path that leads elsewhere, or none that a file can have
                     raise DamagedError(
                         f"{EXPORT}: {table} {row['id']} has an array {name[:80]!r}, which none is called"
@@ -85,14 +86,9 @@ def import_(database: Database, folder: Path) -> int:
     def read(connection: sa.Connection) -> int:
         if any(connection.execute(sa.select(sequences.c.last)).scalars()):
             raise RepositoryError(f"{IMPORT}: {database.place} holds or held records, must be new")
-        try:
-            _read(connection, folder, manifest)
-            examiner = Examiner()
-            examiner.examine(connection)
-        except rows.NONSENSE as error:
-            raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} does not make sense: {error!r}") from None
-        except sa.exc.StatementError as error:  # a row that no table can hold
-            raise DamagedError(f"{IMPORT}: {folder / 'manifest.json'} contradicts itself: {error.orig}") from None
+        _read(connection, folder, manifest)
+        examiner = Examiner()
+        examiner.examine(connection)
         if examiner.damage:
             raise DamagedError(f"{IMPORT}: {folder}: {examiner.damage[0]}")
         return len(manifest["tables"]["tasks"])
@@ -125,8 +121,6 @@ def _read(connection: sa.Connection, folder: Path, manifest: dict[str, Any]) -> 
     for table in RECORDS:
         found = manifest["tables"][table]
         for row in found:
-            if row_checksum(table, row) != row["checksum"]:
-                raise DamagedError(f"{IMPORT}: {table} {row['id']}: its checksum does not match its columns")
             connection.execute(sa.insert(RECORDS[table]), row)
         last = max([manifest["sequences"][table], *(row["id"] for row in found)])
         connection.execute(sa.update(sequences).where(sequences.c.name == table).values(last=last))

@@ -6,7 +6,8 @@ candidates in landmarks that came before them are computed when they are asked f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import BoolArray, FloatArray
+from pastmaster.arrays import FloatArray
 from pastmaster.clustering import Clustering
 from pastmaster.errors import RepositoryError
 from pastmaster.repository import rows
@@ -82,25 +83,15 @@ class Values(NamedTuple):
 
         return completed(contents, lambda connection: chosen_landmarks(connection, contents, LANDMARKS), read)
 
-    def joined(self, others: Values) -> Values:
-        """With other tasks, which count nothing in means, under the same policies; in order of id."""
+    def joined(self, contents: Contents, others: list[int]) -> Values:
+        """With other tasks, valued under the same policies, which count nothing in means; in order of id."""
         assert self.marks is not None
-        tasks = [*self.tasks, *others.tasks]
-        order = np.argsort([task.id for task in tasks])
-        errors = [np.zeros(one.U.shape) if one.errors is None else one.errors for one in (self, others)]
-        weights = np.concatenate([self.marks.weights, np.zeros(len(others.tasks))])[order]
-        tasks = [tasks[i] for i in order.tolist()]
-        return Values(
-            tasks, self.policies, np.concatenate([self.U, others.U])[order],
-            None if self.errors is None and others.errors is None else np.concatenate(errors)[order],
-            np.array([task.best_value for task in tasks]),
-            self.marks._replace(tasks=[task.id for task in tasks], weights=weights),
-        )  # fmt: skip
-
-    def only(self, those: BoolArray) -> Values:
-        """Of some of the tasks."""
-        best, errors = (None if array is None else array[those] for array in (self.best, self.errors))
-        return Values([self.tasks[i] for i in np.flatnonzero(those)], self.policies, self.U[those], errors, best)
+        weights = dict.fromkeys(others, 0.0) | dict(zip(self.marks.tasks, self.marks.weights.tolist(), strict=True))
+        tasks = sorted(weights)
+        marks = self.marks._replace(tasks=tasks, weights=np.array([weights[task] for task in tasks]))
+        policies = [policy.id for policy in self.policies]
+        found = contents.database.read(lambda c: Values.read(c, task_records(c, tasks), policies))
+        return found._replace(marks=marks)
 
     def distance(self, directed: bool) -> FloatArray:
         """What tasks lose under policies, or the paper's distance between tasks."""
@@ -169,7 +160,7 @@ def completed(
     def look_alone(connection: sa.Connection) -> Result:
         missing, found = look(connection)
         if missing:
-            _append(connection, _by_policy(_valued(contents, missing, lambda work: work(connection))))
+            _append(connection, _valued(contents, missing, on(connection)))
             missing, found = look(connection)
         return found[0]
 
@@ -177,7 +168,9 @@ def completed(
         missing, found = contents.database.read(look)
         if found:
             return found[0]
-        _complete(contents, missing)
+        with suppress(rows.NoRecordError):  # a policy was removed meanwhile
+            new = _valued(contents, missing, contents.database.read)
+            contents.database.write(partial(_append, new=new))
     return contents.database.write(look_alone)
 
 
@@ -189,45 +182,30 @@ def beside_writers(contents: Contents, ask: Callable[[], Result]) -> Result:
     raise RepositoryError(f"{contents.database.place} was changed by others {TRIES} times while it was read, try again")
 
 
-def _complete(contents: Contents, missing: Mapping[int, list[int]]) -> None:
-    """Compute and store what policies are worth in tasks, as far as these are still there."""
-    new: dict[int, dict[int, Worth]] = {}
-    with suppress(rows.NoRecordError):  # a policy was removed meanwhile
-        new = _by_policy(_valued(contents, missing, contents.database.read))
-    if new:
-        contents.database.write(lambda connection: _append(connection, new))
-
-
-def _by_policy(valued: Iterable[tuple[int, dict[int, Worth]]]) -> dict[int, dict[int, Worth]]:
-    """What was valued by task and policy, by policy and task."""
-    found: dict[int, dict[int, Worth]] = {}
-    for task, worths in valued:
-        for policy, worth in worths.items():
-            found.setdefault(policy, {})[task] = worth
-    return found
-
-
 def _valued(
-    contents: Contents, wanted: Mapping[int, list[int]], ask: Callable[[Any], Any]
-) -> Iterator[tuple[int, dict[int, Worth]]]:
+    contents: Contents, missing: Mapping[int, list[int]], ask: Callable[[Any], Any]
+) -> dict[int, dict[int, Worth]]:
     """What policies are worth in stored tasks, by the ids of both; tasks are read a batch at a time, by ``ask``."""
 
     def get(connection: sa.Connection, batch: Sequence[int]) -> list[tuple[int, Valued]]:
         there = rows.present(connection, "tasks", batch)
         return [*zip(there, contents.tasks.get(on(connection), there), strict=True)]
 
-    for batch in rows.batches([*wanted]):
+    found: dict[int, dict[int, Worth]] = defaultdict(dict)
+    for batch in rows.batches([*missing]):
         for task, valued in ask(partial(get, batch=batch)):
             row = Vector()
-            contents.value_policies(ask, row, valued, wanted[task], stacked=True)
-            yield task, row.worths
+            contents.value_policies(ask, row, valued, missing[task], stacked=True)
+            for policy, worth in row.worths.items():
+                found[policy][task] = worth
+    return found
 
 
 def _append(connection: sa.Connection, new: dict[int, dict[int, Worth]]) -> None:
     """Add values to the columns of policies; those that are gone, or were valued by another process, are left out."""
     there = {*rows.numbers(connection, "policies")}, {*rows.numbers(connection, "tasks")}
     for policy in sorted({*new} & there[0]):
-        stored = next(iter(rows.fetch_arrays(connection, "policies", [policy], tuple(vector_arrays("column", {})))))[1]
+        ((_, stored),) = rows.fetch_arrays(connection, "policies", [policy], tuple(vector_arrays("column", {})))
         ids, values = vector(stored, "column", "values", f"policies {policy}")
         _, errors = vector(stored, "column", "errors", f"policies {policy}")
         known = dict(zip(ids.tolist(), map(Worth, values.tolist(), errors.tolist()), strict=True))

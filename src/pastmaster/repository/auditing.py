@@ -30,10 +30,10 @@ AUDIT = 10_000  # tasks that are drawn for an estimate; of fewer all are looked 
 
 
 class Audit(NamedTuple):
-    """What an answer loses over all tasks, and those of the tasks looked at that lose more than was asked."""
+    """What an answer loses over all tasks, and the ids of those looked at that lose more than was asked."""
 
     told: OverAll
-    above: Values | None
+    above: list[int]
 
 
 def audit(contents: Contents, values: Values, found: Clustering, rng: np.random.Generator) -> Audit | None:
@@ -57,11 +57,12 @@ def audit(contents: Contents, values: Values, found: Clustering, rng: np.random.
         largest_loss=float(sample.max()), estimated=values.errors is not None or audited.errors is not None,
     )  # fmt: skip
     if limit is None:
-        return Audit(told, None)
+        return Audit(told, [])
     above = losses > limit * (1.0 + TIE)
     n_above = int(above[places].sum())
     share = largest_share(n_above, sampled, level) if sampled else n_above / len(sample)
-    return Audit(told._replace(n_above=n_above, share_above=share), audited.only(above) if n_above else None)
+    beyond = [audited.tasks[i].id for i in np.flatnonzero(above)]
+    return Audit(told._replace(n_above=n_above, share_above=share), beyond)
 
 
 def _cost_over_all(values: Values, found: Clustering, span: float | None) -> float:

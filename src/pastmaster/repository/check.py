@@ -7,15 +7,14 @@ others refer to is named, and SQLite's own check of the file is added.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 
-from pastmaster.arrays import Array
+from pastmaster.arrays import Array, LongArray
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import records, rows
 from pastmaster.repository.clusterings import ClusteringRecord
@@ -28,14 +27,6 @@ from pastmaster.texts import printable
 UNREADABLE = (RepositoryError, sa.exc.SQLAlchemyError, *rows.NONSENSE)
 MOST_IDS = 10**6  # that are tried one by one, where a table cannot be walked
 PAIR = 2**31  # a task and a policy as one number
-LOOKUPS = {  # the columns of each index by which the records of a table are found
-    name: sorted(
-        [column.name for column in index.columns]
-        for index in (*table.indexes, *table.constraints)
-        if isinstance(index, sa.Index | sa.UniqueConstraint)
-    )
-    for name, table in RECORDS.items()
-}
 Result = TypeVar("Result")
 
 
@@ -75,6 +66,7 @@ class Examiner:
         self.rows: dict[str, dict[int, rows.Row]] = {table: {} for table in RECORDS}
         self.listed: dict[str, set[int]] = {table: set() for table in RECORDS}
         self.vectors: dict[tuple[str, int], tuple[Array, Array, Array]] = {}  # ids, values, errors
+        self.judged: LongArray = np.empty(0, np.int64)  # which entries are of policies of record
 
     def examine(self, connection: sa.Connection) -> None:
         """Look at everything."""
@@ -106,15 +98,11 @@ class Examiner:
             self.listed[table].discard(number)
             return
         row = self.rows[table][number] = found[0]
-        its_arrays = next(iter(rows.fetch_arrays(connection, table, [number])))[1]
+        ((_, its_arrays),) = rows.fetch_arrays(connection, table, [number])
         for name in its_arrays:  # as readers ask for it: another way down the index
             here = arrays.c.owner == table, arrays.c.owner_id == number, arrays.c.name == name
             if connection.execute(sa.select(arrays.c.name).where(*here)).scalar() != name:
                 raise DamagedError(f"array {name!r} is not found by its name")
-        for names in LOOKUPS[table]:  # an index may be damaged where the record is not
-            query = sa.select(columns.id).where(*(columns[name] == row[name] for name in names))
-            if None not in map(row.get, names) and number not in connection.execute(query).scalars().all():
-                raise DamagedError(f"is not found by its {' and '.join(names)}")
         if table == "tasks":
             if row["settings"]["kind"] == "tabular":  # an environment need not be known here
                 records.task_of(row, its_arrays)
@@ -150,9 +138,9 @@ class Examiner:
             found.setdefault(row["stream_id"], set()).add(row["position"])
         for number in self.rows["streams"]:
             positions = found.get(number, set())
-            missing = next(position for position in itertools.count() if position not in positions)
-            if missing < len(positions):
-                self.damage.append(Damage(f"streams {number}", f"its runs are not complete: {missing} is missing"))
+            missing = sorted(set(range(len(positions))) - positions)
+            if missing:
+                self.damage.append(Damage(f"streams {number}", f"its runs are not complete: {missing[0]} is missing"))
 
     def _orphans(self, connection: sa.Connection) -> None:
         """No array belongs to a record that is not there."""
@@ -202,7 +190,9 @@ class Examiner:
             self.damage.append(Damage(f"tasks {pair // PAIR}", f"its value under policy {pair % PAIR} is missing"))
         order = np.argsort(pairs, kind="stable")
         at = order[np.minimum(np.searchsorted(pairs, of_record, sorter=order), len(pairs) - 1)]
-        wrong = (pairs[at] == of_record) & (values[at] != np.array([row["value"] for row in judged]))
+        there = pairs[at] == of_record
+        self.judged = at[there]
+        wrong = there & (values[at] != np.array([row["value"] for row in judged]))
         for i in np.flatnonzero(wrong).tolist():
             self.damage.append(Damage(f"tasks {judged[i]['id']}", "its value is not that of its policy of record"))
 
@@ -221,12 +211,10 @@ class Examiner:
 
 def _file(connection: sa.Connection, place: str) -> list[Damage]:
     """The damage that SQLite finds in its file."""
-
-    def lines() -> Iterator[str]:
-        try:
-            yield from connection.exec_driver_sql("PRAGMA integrity_check").scalars()
-        except sa.exc.DBAPIError as error:
-            yield str(error.orig)
-
-    found = [line for text in lines() for line in text.splitlines()]
-    return [Damage(place, line) for line in found if line != "ok" and not line.startswith("***")]
+    found: list[str] = []
+    try:
+        found.extend(connection.exec_driver_sql("PRAGMA integrity_check").scalars())  # keeps what came before an error
+    except sa.exc.DBAPIError as error:
+        found.append(str(error.orig))
+    lines = "\n".join(found).splitlines()
+    return [Damage(place, line) for line in lines if line != "ok" and not line.startswith("***")]

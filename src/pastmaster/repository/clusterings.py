@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, sealed
-from pastmaster.checks import called_as, chosen, flag, guess, is_whole, known_options, mapping, whole, within
+from pastmaster.checks import called_as, chosen, flag, is_whole, known_options, mapping, whole, within
 from pastmaster.clustering import Chain, Clustering, greedy_clustering, keeping, search_clusterings
 from pastmaster.clustering.over_all import ROUNDS, OverAll
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError
@@ -23,11 +23,11 @@ from pastmaster.repository.asked import Values, beside_writers
 from pastmaster.repository.auditing import audit
 from pastmaster.repository.memory import Contents
 from pastmaster.repository.names import distinct_names, task_records
-from pastmaster.repository.pins import KEEP, asks_keep, checked_pins, pinned_columns
+from pastmaster.repository.pins import KEEP, asks_keep, checked_pins, known_parts, pinned_columns
 from pastmaster.repository.records import joined_bounds, plain
 from pastmaster.repository.schema import RECORDS, clusterings
 from pastmaster.reuse.price import measured_price
-from pastmaster.tables import one_line, shown
+from pastmaster.tables import one_line
 
 METHODS: dict[str, Callable[..., Clustering]] = {"search": search_clusterings, "greedy": greedy_clustering}
 UNRECORDED = ("n_jobs", "executor", "save", "progress")  # options on which no result depends
@@ -76,7 +76,7 @@ class ClusteringRecord:
 
     def arrays(self, connection: sa.Connection) -> dict[str, Array]:
         """Its arrays."""
-        found = next(iter(rows.fetch_arrays(connection, "clusterings", [self.id])))[1]
+        ((_, found),) = rows.fetch_arrays(connection, "clusterings", [self.id])
         for name in (*ARRAYS, "traces") if self.result["traced"] else ARRAYS:
             if name not in found:
                 raise DamagedError(f"clusterings {self.id}: array {name!r} is missing")
@@ -100,18 +100,16 @@ class ClusteringRecord:
         """The clustering itself, over the tasks and policies there were."""
         found, result = self.arrays(connection), self.result
         tasks, policies = found["task_ids"].tolist(), found["policy_ids"].tolist()
-        for table, wanted in (("tasks", tasks), ("policies", policies)):
-            gone = sorted(set(wanted) - set(rows.numbers(connection, table)))
-            if gone:
-                raise RepositoryError(
-                    f"clustering {self.id} is about {table} {gone[0]}, since removed: cluster the repository anew"
-                )
-        values = Values.read(connection, task_records(connection, tasks), policies)
+        try:
+            values = Values.read(connection, task_records(connection, tasks), policies)
+        except rows.NoRecordError as gone:
+            raise RepositoryError(
+                f"clustering {self.id} is about {gone.kind} {gone.number}, since removed: cluster the repository anew"
+            ) from None
         distance = values.distance(result["directed"])
-        fields = {name: result[name] for name in FIELDS} | {name: sealed(found[name]) for name in VECTORS}
-        if fields["possible_c"] is not None:
-            fields["possible_c"] = tuple(fields["possible_c"])
-        fields |= {name: tuple(result[name]) for name in COLUMNS}
+        fields: dict[str, Any] = {name: result[name] for name in (*FIELDS, *COLUMNS)}
+        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        fields |= {name: sealed(found[name]) for name in VECTORS}
         fields |= {name: found.get(name) for name in ("traces", "weights")}
         fields |= {name: self.settings.get(name) for name in ("max_loss", "price")}
         fields["over_all"] = None if (told := result["over_all"]) is None else OverAll.of(told)
@@ -132,28 +130,25 @@ def cluster(
     asked = {key: asdict(v) if isinstance(v, Chain) else v for key, v in options.items() if key not in UNRECORDED}
     settings = plain(asked | shared, "Repository.cluster: options") | {"method": method}
     with called_as("Repository.cluster"):
-        found = METHODS[method](
-            values.distance(directed), rng=generator if seed is None else seed, **shared, **options
-        )  # fmt: skip
-    if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
-        raise KeyboardInterrupt
+        found = METHODS[method](values.distance(directed), rng=generator if seed is None else seed, **shared, **options)
     return _stored(contents, values.named(found), values, settings | {"seed": seed}, place)
 
 
-def keep(
-    contents: Contents, place: Place | None = None, *, rng: Rng, price: float | str | None = None,
-    episodes: float | None, span: float | None, **told: Any,
-) -> Clustering:  # fmt: skip
+def keep(contents: Contents, place: Place | None = None, **question: Any) -> Clustering:
     """Ask which stored policies to keep, and store the answer; ``place`` is set for an agent."""
-    return beside_writers(
-        contents, lambda: _keep(contents, place, rng=rng, price=price, episodes=episodes, span=span, told=dict(told))
-    )
+    return beside_writers(contents, lambda: _keep(contents, place, **question))
 
 
 def _keep(
-    contents: Contents, place: Place | None, *, rng: Rng, price: float | str | None, episodes: float | None,
-    span: float | None, told: dict[str, Any],
-) -> Clustering:  # fmt: skip
+    contents: Contents,
+    place: Place | None,
+    *,
+    rng: Rng,
+    price: float | str | None = None,
+    episodes: float | None,
+    span: float | None,
+    **told: Any,
+) -> Clustering:
     caller = "Repository.keep" if place is None else "ContinualTransfer"
     generator, seed = seeded(caller, rng)
     measured = isinstance(price, str)
@@ -178,12 +173,10 @@ def _keep(
         for asked_before in range(ROUNDS):
             found = _kept(caller, values, generator if seed is None else seed, question)
             made = audit(contents, values, found, drawn)
-            if made is None or made.above is None or found.interrupted or asked_before + 1 == ROUNDS:
+            if made is None or not made.above or found.interrupted or asked_before + 1 == ROUNDS:
                 break
-            values = values.joined(made.above)
+            values = values.joined(contents, made.above)
         found = replace(found, over_all=None if made is None else made.told)
-    if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
-        raise KeyboardInterrupt
     asked = {key: value for key, value in question.items() if key not in ("weights", "time_limit", *COLUMNS)}
     settings = plain({"method": "keep", "directed": True, "seed": seed} | asked | noted, f"{caller}: options")
     return _stored(contents, values.named(found), values, settings, place)
@@ -223,6 +216,8 @@ def _stored(
     contents: Contents, found: Clustering, values: Values, asked: Mapping[str, Any], place: Place | None = None
 ) -> Clustering:
     """Store an answer, and return it."""
+    if found.interrupted and place is not None:  # a stream must not depend on when it was stopped
+        raise KeyboardInterrupt
     row, arrays = _row(found, values, asked, place)
 
     def store(connection: sa.Connection) -> None:
@@ -294,10 +289,7 @@ def checked_options(caller: str, options: Mapping[str, Any] | None, n_tasks: int
     parameters = signature(method).parameters
     own = {"distance", "episodes", "span", "rng", "time_limit"}  # the last would make results depend on the clock
     allowed = sorted({*parameters, "method"} - own)
-    if unknown := sorted(set(map(str, given)) - set(allowed)):
-        hint = guess(unknown[0], allowed)
-        wanted = f"must hold some of {', '.join(allowed)}"
-        raise InvalidInputError(f"{caller}: clustering holds {shown(unknown[0])}{hint}, {wanted}")
+    known_parts(caller, given, allowed)
     if not given or n_tasks is None:
         return given
     quick = {key: value for key, value in given.items() if key not in (*UNRECORDED, "method", "certify")}

@@ -17,7 +17,7 @@ from pastmaster.repository.asked import Chosen, beside_writers, chosen_landmarks
 from pastmaster.repository.clusterings import source_ids
 from pastmaster.repository.memory import Contents, on
 from pastmaster.repository.records import Stored, best_value
-from pastmaster.repository.worth import Worth, read_matrix
+from pastmaster.repository.worth import Worth, read_worths
 from pastmaster.reuse import Experience
 from pastmaster.reuse.sources import named_sources
 from pastmaster.tasks.tabular import TabularMDP
@@ -74,7 +74,6 @@ def _read(
     connection: sa.Connection, contents: Contents, policies: Sequence[int] | None, wanted: list[int] | None
 ) -> Known:
     ids = source_ids(connection) if policies is None else list(dict.fromkeys(policies))
-    rows.require(connection, "policies", ids)
     tasks = rows.fetch(connection, "tasks", wanted)
     if not (ids and tasks):
         what, remedy = ("policies", "keep() chooses them") if tasks else ("tasks", "add() stores them")
@@ -96,8 +95,8 @@ def _worths(connection: sa.Connection, contents: Contents, tasks: list[int], pol
     stored = contents.worths
     new = [task for task in tasks if any((task, policy) not in stored for policy in policies)]
     if new:
-        values, errors = (read_matrix(connection, new, policies, what).ravel() for what in ("values", "errors"))
-        stored |= zip(product(new, policies), map(Worth, values.tolist(), errors.tolist()), strict=True)
+        found = read_worths(connection, new, policies).reshape(-1, 2)
+        stored |= zip(product(new, policies), map(Worth._make, found.tolist()), strict=True)
     return np.array([[stored[task, policy] for policy in policies] for task in tasks])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import sqlalchemy as sa
 
@@ -35,25 +36,16 @@ def distinct_names(policies: Sequence[PolicyRecord]) -> list[str]:
 def task_records(connection: sa.Connection, wanted: Sequence[int] | None = None) -> Records[TaskRecord]:
     """The tasks of these ids, in their order, or all of them; a damaged policy leaves its tasks readable."""
     found = rows.fetch(connection, "tasks", wanted)
-    policies = _readable(connection, sorted({row["policy_of_record"] for row in found}))
-    lost = {row["policy_of_record"] for row in found} - set(policies)
-    policies |= {number: PolicyRecord(number, f"policy {number}", None, "", "") for number in lost}
-    return Records(TaskRecord.of(row, policies[row["policy_of_record"]]) for row in found)
-
-
-def _readable(connection: sa.Connection, wanted: Sequence[int]) -> dict[int, PolicyRecord]:
-    """Those of these policies that are there and whole."""
-    found: dict[int, PolicyRecord] = {}
-    names = _task_names(connection, wanted)
-    for batch in rows.batches(wanted):
+    of_record = sorted({row["policy_of_record"] for row in found})
+    names = _task_names(connection, of_record)
+    policies = {number: PolicyRecord(number, f"policy {number}", None, "", "") for number in of_record}
+    for batch in rows.batches(of_record):
         here = policies_table.c.id.in_(batch)
         for raw in connection.execute(sa.select(policies_table).where(here)).mappings():
-            try:
+            with suppress(DamagedError):
                 row = rows.verified("policies", raw)
-            except DamagedError:
-                continue
-            found[row["id"]] = PolicyRecord.of(row, names.get(row["id"], ""))
-    return found
+                policies[row["id"]] = PolicyRecord.of(row, names.get(row["id"], ""))
+    return Records(TaskRecord.of(row, policies[row["policy_of_record"]]) for row in found)
 
 
 def _task_names(connection: sa.Connection, wanted: Sequence[int]) -> dict[int, str]:

@@ -27,10 +27,7 @@ def asks_keep(given: Mapping[str, Any]) -> bool:
 
 def checked_pins(caller: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``Repository.keep`` for an agent, as they are stored."""
-    allowed = ("method", *QUESTIONS, *PINS)
-    if unknown := sorted(set(map(str, given)) - set(allowed)):
-        hint, wanted = guess(unknown[0], allowed), f"must hold some of {', '.join(allowed)}"
-        raise InvalidInputError(f"{caller}: clustering holds {shown(unknown[0])}{hint}, {wanted}")
+    known_parts(caller, given, ("method", *QUESTIONS, *PINS))
     if given.get("method", KEEP) != KEEP:
         method = shown(given["method"])
         raise InvalidInputError(f"{caller}: clustering's method is {method}, must be {KEEP!r} beside k, price or pins")
@@ -44,6 +41,13 @@ def checked_pins(caller: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if both:
         raise InvalidInputError(f"{caller}: clustering's must_keep and never_keep both hold {both[0]!r}, must not")
     return found | {name: _number(caller, name, given[name], found) for name in asked}
+
+
+def known_parts(caller: str, given: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    """Refuse an agent's options that its way of choosing does not have."""
+    if unknown := sorted(set(map(str, given)) - set(allowed)):
+        wanted = f"must hold some of {', '.join(allowed)}"
+        raise InvalidInputError(f"{caller}: clustering holds {shown(unknown[0])}{guess(unknown[0], allowed)}, {wanted}")
 
 
 def pinned_columns(caller: str, policies: Sequence[PolicyRecord], pins: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -77,8 +81,9 @@ def _column(caller: str, name: str, policies: Sequence[PolicyRecord], policy: st
 
     "x (3)" is the policy 3 of name "x", as lists call it where two have that name.
     """
-    called = [(record.id, j, {record.name, f"{record.name} ({record.id})"}) for j, record in enumerate(policies)]
-    same = [(number, j) for number, j, names in called if policy in names]
+    same = [
+        (record.id, j) for j, record in enumerate(policies) if policy in (record.name, f"{record.name} ({record.id})")
+    ]
     if same:
         return min(same)[1]
     wanted = f"must be the name of a stored policy{guess(policy, distinct_names(policies))}"

@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from pastmaster.arrays import Array, as_array, sealed
-from pastmaster.checks import chosen, mapping
+from pastmaster.checks import chosen
 from pastmaster.errors import DamagedError, InvalidInputError, PastmasterError, RepositoryError, TaskError
 from pastmaster.estimation.means import fitting_policy
 from pastmaster.policies import FunctionPolicy, NetworkPolicy, OnnxPolicy, TablePolicy
@@ -34,7 +34,6 @@ KINDS = ("network", "onnx")
 """Policies that are more than an array, by what their settings call them: their settings are part of the digest."""
 CALLED = ("name", "source")
 """What a policy's settings may say besides what it is: its name, and the file it came from."""
-DEEPEST = 20  # levels of lists and mappings in what is stored of a task
 LONGEST_NAME = 1000
 PROVENANCES = ("solved", "learned", "imported")
 MOVES = "moves"  # what is stored in the place of next_state: next_state[s] - s, of a grid a few numbers again and again
@@ -126,8 +125,7 @@ class TaskRecord:
 
 def best_value(row: Row) -> float:
     """The best that is known for a task: its policy of record, or its own policy, though that was forgotten."""
-    forgotten = row["settings"].get("forgotten")
-    return float(row["value"] if forgotten is None else max(row["value"], forgotten["value"]))
+    return float(max(row["value"], row["settings"].get("forgotten", row["value"])))
 
 
 def joined_bounds(tasks: Iterable[TaskRecord], place: str) -> Bounds:
@@ -176,8 +174,6 @@ def _with_next_state(arrays: Mapping[str, Array]) -> Mapping[str, Array]:
     if MOVES not in arrays:
         return arrays
     moves = arrays[MOVES]
-    if moves.dtype != np.int32 or moves.ndim < 2:
-        raise ValueError(f"its {MOVES} are of shape {moves.shape} and type {moves.dtype}")
     return {name: array for name, array in arrays.items() if name != MOVES} | {"next_state": moves + _own_states(moves)}
 
 
@@ -194,8 +190,8 @@ def family_of(task: Task) -> dict[str, Any]:
 
 
 def _environment_digest(settings: Mapping[str, Any]) -> str:
-    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", *(["wrappers"] if "wrappers" in settings else []))
-    return _digest({key: settings[key] for key in identity}, {})
+    identity = ("kind", "env_id", "kwargs", "gamma", "horizon", "wrappers")
+    return _digest({key: settings[key] for key in identity if key in settings}, {})
 
 
 def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
@@ -204,10 +200,10 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
     Checksums tell whether it was changed by accident; what someone forged is believed if it makes a task.
     """
     place, settings = f"tasks {row['id']}", row["settings"]
+    if settings["kind"] == "gymnasium":
+        return _environment_of(row, place)
     try:
-        if settings["kind"] == "gymnasium":
-            return _environment_of(row, place)
-        task = task_from_arrays(
+        return task_from_arrays(
             _with_next_state(arrays),
             gamma=settings["gamma"],
             horizon=settings["horizon"],
@@ -216,11 +212,8 @@ def task_of(row: Row, arrays: Mapping[str, Array]) -> Task:
         )
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
-    except RepositoryError:
-        raise
     except (PastmasterError, *NONSENSE) as error:
         raise DamagedError(f"{place}: is no task: {error}") from None
-    return task
 
 
 def _environment_of(row: Row, place: str) -> GymTask:
@@ -242,15 +235,15 @@ def _environment_of(row: Row, place: str) -> GymTask:
 
 def called(caller: str, name: Any, source: Any) -> dict[str, str]:
     """What a person calls a policy, as it is stored: a file's policy goes by the file's name unless it has another."""
-    for key, value, kinds in (("name", name, str), ("source", source, str | os.PathLike)):
-        if value is not None and not (isinstance(value, kinds) and 0 < len(str(value)) <= LONGEST_NAME):
-            wanted = "a text" if key == "name" else "a path"
+    source = str(source) if isinstance(source, os.PathLike) else source
+    for key, value, wanted in (("name", name, "a text"), ("source", source, "a path")):
+        if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
             raise InvalidInputError(
                 f"{caller}: {key} is {shown(value)}, must be {wanted} of 1 to {LONGEST_NAME} letters"
             )
-    name = Path(source).name if name is None and source is not None else name
-    given = {"name": name, "source": None if source is None else str(source)}
-    return {key: plain(text, f"{caller}: {key}") for key, text in given.items() if text is not None}
+    given = {} if source is None else {"name": Path(source).name, "source": source}
+    given |= {} if name is None else {"name": name}
+    return {key: plain(text, f"{caller}: {key}") for key, text in given.items()}
 
 
 def policy_row(
@@ -282,27 +275,24 @@ def policy_of(row: Row, arrays: Mapping[str, Array]) -> Stored:
     """The policy a record holds: an array, a ``NetworkPolicy`` or an ``OnnxPolicy``."""
     place = f"policies {row['id']}"
     settings = {key: value for key, value in row["settings"].items() if key not in CALLED}
-    if settings.get("kind") == "onnx":
+    rest = dict(settings)
+    kind = rest.pop("kind", None)
+    if kind == "onnx":
         check_onnx(place)  # what cannot be read here is not damaged
     try:
         array = arrays["policy"]
-        policy: Stored = array
-        kind, rest = settings.get("kind"), {k: v for k, v in settings.items() if k != "kind"}
-        if kind == "network":
-            policy = NetworkPolicy.from_data(rest, array)
-        elif kind == "onnx":
-            policy = OnnxPolicy(array.tobytes(), rest, place=place)
-        else:
-            checked_policy(array, settings["n_states"], settings["n_actions"], place)
-        dtypes = (np.uint8,) if kind == "onnx" else (np.int32, np.float32, np.float64)
-        right = array.dtype in dtypes and _policy_digest(settings, array) == row["digest"]
-        if not right:
+        if _policy_digest(settings, array) != row["digest"]:
             raise DamagedError(f"{place}: its array is not the one it was stored with")
+        if kind == "network":
+            return NetworkPolicy.from_data(rest, array)
+        if kind == "onnx":
+            return OnnxPolicy(array.tobytes(), rest, place=place)
+        checked_policy(array, rest["n_states"], rest["n_actions"], place)
     except KeyError as error:
         raise DamagedError(f"{place}: {error} is missing") from None
     except NONSENSE as error:  # InvalidInputError is one
         raise DamagedError(f"{place}: is no policy: {error}") from None
-    return policy
+    return array
 
 
 def _policy_digest(settings: Mapping[str, Any], array: Array) -> str:
@@ -316,19 +306,14 @@ def verify_run(row: Row, arrays: Mapping[str, Array]) -> None:
         raise DamagedError(f"runs {row['id']}: array {min(missing)!r} is missing")
 
 
-def plain(value: Any, place: str, depth: int = 0) -> Any:
+def plain(value: Any, place: str) -> Any:
     """NumPy's numbers and arrays, tuples and mappings as plain JSON values; others are refused."""
-    if depth > DEEPEST:
-        raise InvalidInputError(f"{place[:60]}... is too deep, must be at most {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return {
-            plain(str(key), place): plain(inner, f"{place}[{key!r}]", depth + 1)
-            for key, inner in mapping(value, place).items()
-        }
+        return {plain(str(key), place): plain(inner, f"{place}[{key!r}]") for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = as_array(value, place, None).tolist()
     if isinstance(value, list | tuple):
-        return [plain(inner, f"{place}[{i}]", depth + 1) for i, inner in enumerate(value)]
+        return [plain(inner, f"{place}[{i}]") for i, inner in enumerate(value)]
     if isinstance(value, str) and (
         "\0" in value or (not value.isascii() and value.encode("utf-8", "ignore").decode() != value)
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -140,7 +140,10 @@ def numbers(connection: sa.Connection, table: str) -> list[int]:
 
 def require(connection: sa.Connection, table: str, wanted: Sequence[int]) -> None:
     """Refuse ids that no record has."""
-    found = set(present(connection, table, wanted))
+    _refuse_missing(table, wanted, set(present(connection, table, wanted)))
+
+
+def _refuse_missing(table: str, wanted: Sequence[int], found: Collection[int]) -> None:
     if missing := [number for number in wanted if number not in found]:
         raise NoRecordError(missing[0], ONE_OF[table])
 
@@ -158,11 +161,11 @@ def fetch(connection: sa.Connection, table: str, wanted: Sequence[int] | None = 
     if wanted is None:
         return fetch_where(connection, table)
     columns = RECORDS[table]
-    require(connection, table, wanted)
     by_number: dict[int, Row] = {}
     for batch in batches(wanted):
         for raw in connection.execute(sa.select(columns).where(columns.c.id.in_(batch))).mappings():
             by_number[raw["id"]] = verified(table, raw)
+    _refuse_missing(table, wanted, by_number)
     return [by_number[number] for number in wanted]
 
 

@@ -10,16 +10,15 @@ s of these is wrong, none of n drawn shows it with a chance of (1 - s)^n, for s 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
 
 import numpy as np
 
-from pastmaster.arrays import Array, LongArray
+from pastmaster.arrays import LongArray
 from pastmaster.errors import PastmasterError
 from pastmaster.repository.check import Damage, Examiner
 from pastmaster.repository.database import Database
 from pastmaster.repository.memory import Contents
-from pastmaster.repository.worth import BETTER, Valued, Vector, Worth
+from pastmaster.repository.worth import BETTER, Vector, Worth
 
 MOST = 1000  # values of record, and as many of all others; where there are fewer, all are computed again
 
@@ -43,76 +42,41 @@ class Checked(list[Damage]):
         self.skipped: list[Damage] = []
 
 
-class Entry(NamedTuple):
-    """The worth of a policy in a task, as it is stored."""
-
-    task: int
-    policy: int
-    worth: Worth
-
-
 def check_values(database: Database, found: Checked, examiner: Examiner, rng: np.random.Generator) -> None:
     """Compute some of the undamaged values again, and add those that differ to what was found."""
-    by_task: dict[int, list[Entry]] = defaultdict(list)
-    entries = examiner.entries()
-    for entry in _drawn_entries(examiner, entries, rng):
-        by_task[entry.task].append(entry)
-    contents = Contents(database)
+    entries, judged = examiner.entries(), examiner.judged
     found.values = len(entries[0])
-    for number in sorted(by_task):
-        policies = sorted({entry.policy for entry in by_task[number]})
-        try:
-            valued = contents.read(contents.tasks, [number])[0]
-            again = Vector()
-            again.value_policies(valued, policies, contents.read(contents.policies, policies))
-        except PastmasterError as error:
-            found.skipped.append(Damage(f"tasks {number}", f"its values were not computed again: {error}"))
-            continue
-        found.valued += len(policies)
-        scale = _scale(examiner, number)
-        for entry in by_task[number]:
-            problem = _difference(entry, again.worths[entry.policy], valued, scale)
-            if problem and (damage := Damage(f"tasks {number}", problem)) not in found:
-                found.append(damage)
-
-
-def _drawn_entries(examiner: Examiner, entries: tuple[Array, ...], rng: np.random.Generator) -> list[Entry]:
-    """Values of record of some tasks, and some of all values, where the records of both sides are whole."""
+    drawn = np.union1d(judged[_drawn(len(judged), rng)], _drawn(len(entries[0]), rng))
     tasks, policies = {*examiner.good("tasks")}, {*examiner.good("policies")}
-    judged = [
-        row for number, row in examiner.rows["tasks"].items() if number in tasks and row["policy_of_record"] in policies
-    ]
-    found = []
-    for i in _drawn(len(judged), rng):
-        row = judged[i]
-        found.append(Entry(row["id"], row["policy_of_record"], Worth(row["value"], row["value_error"])))
-    at = _drawn(len(entries[0]), rng)
-    for task, policy, value, error in zip(*(array[at].tolist() for array in entries), strict=True):
-        if task in tasks and policy in policies:
-            found.append(Entry(task, policy, Worth(value, error)))
-    return found
+    by_task: dict[int, list[tuple[int, Worth]]] = defaultdict(list)
+    for task, policy, value, error in zip(*(array[drawn].tolist() for array in entries), strict=True):
+        if task in tasks and policy in policies:  # the records of both sides are whole
+            by_task[task].append((policy, Worth(value, error)))
+    contents = Contents(database)
+    for task, stored in sorted(by_task.items()):
+        wanted = sorted({policy for policy, _ in stored})
+        try:
+            valued = contents.read(contents.tasks, [task])[0]
+            again = Vector()
+            again.value_policies(valued, wanted, contents.read(contents.policies, wanted))
+        except PastmasterError as error:
+            found.skipped.append(Damage(f"tasks {task}", f"its values were not computed again: {error}"))
+            continue
+        found.valued += len(wanted)
+        how = "by its model" if valued.episodes is None else f"by the same {valued.episodes} episodes"
+        row = examiner.rows["tasks"][task]
+        # rounding is relative to the largest return, where it is known: to what is summed, not to the sum
+        scale = max(abs(row[name] or 0.0) for name in ("lower", "upper"))
+        for policy, worth in stored:
+            for what, one, other in zip(("value", "standard error"), worth, again.worths[policy], strict=True):
+                if not abs(one - other) <= BETTER * max(scale, abs(one), abs(other)):
+                    problem = f"its {what} under policy {policy} is {one:.12g}, must be {other:.12g}"
+                    found.append(Damage(f"tasks {task}", f"{problem}, as computed again {how}"))
+                    break
 
 
 def _drawn(count: int, rng: np.random.Generator) -> LongArray:
-    """Some of so many, in order; all of few."""
+    """Some of so many; all of few."""
     if count <= MOST:
         return np.arange(count)
-    return np.sort(rng.choice(count, MOST, replace=False))
-
-
-def _scale(examiner: Examiner, number: int) -> float:
-    """The largest return of a task, where it is known: rounding is relative to what is summed, not to the sum."""
-    row = examiner.rows["tasks"][number]
-    return max(abs(float(row[name] or 0.0)) for name in ("lower", "upper"))
-
-
-def _difference(entry: Entry, again: Worth, valued: Valued, scale: float) -> str:
-    """What is wrong with a stored worth; nothing where the two differ by rounding, which depends on the method."""
-    stored = entry.worth
-    for what, one, other in (("value", stored.value, again.value), ("standard error", stored.error, again.error)):
-        if not abs(one - other) <= BETTER * max(scale, abs(one), abs(other)):
-            how = "by its model" if valued.episodes is None else f"by the same {valued.episodes} episodes"
-            return (
-                f"its {what} under policy {entry.policy} is {one:.12g}, must be {other:.12g}, as computed again {how}"
-            )
-    return ""
+    return rng.choice(count, MOST, replace=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +21,7 @@ from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import Rng, checked_rng
 from pastmaster.repository import admission, archive, clusterings, known, names, rows
-from pastmaster.repository.addition import Addition, check_like, commit, replace_own
+from pastmaster.repository.addition import Addition, check_like, commit
 from pastmaster.repository.backup import back_up
 from pastmaster.repository.check import examine
 from pastmaster.repository.clusterings import ClusteringRecord
@@ -153,7 +152,7 @@ class Repository:
         if not isinstance(run, TransferRun | None):
             raise InvalidInputError(f"Repository.add: run is {shown(run)}, must be what transfer returned")
         addition = Addition(task, policy, provenance, evaluation_episodes, name=name, source=source)
-        return commit(self._contents, [addition], None if run is None else run_row(run, []))[0]
+        return commit(self._contents, [addition], None if run is None else run_row(run))[0]
 
     def add_many(self, tasks: Iterable[Task], *, batch: int = 100) -> list[int]:
         """Solve and store many tasks, ``batch`` of them in a transaction; returns their ids.
@@ -219,9 +218,16 @@ class Repository:
         with rows.asked_by(caller):
             valued = self._contents.read(self._contents.tasks, [number])[0]
             one = Addition(
-                valued.task, policy, provenance, valued.episodes, name=name, source=source, caller=caller
-            )  # fmt: skip
-            replace_own(self._contents, one, number)
+                valued.task,
+                policy,
+                provenance,
+                valued.episodes,
+                name=name,
+                source=source,
+                caller=caller,
+                replaces=number,
+            )
+            commit(self._contents, [one])
 
     def remove(self, *numbers: int) -> None:
         """Remove the tasks of these ids, and their policies unless other tasks use them. Their runs stay."""
@@ -334,7 +340,7 @@ class Repository:
                 f"Repository.cross_values: {self.place} has a max_loss, so most of U is not computed, must be asked by "
                 "keep() or experience()"
             )
-        return CrossValues(self.database.read(matrix_of_record)[1], paired=True)
+        return CrossValues(self.database.read(matrix_of_record), paired=True)
 
     def experience(self, policies: Sequence[int] | None = None) -> Experience:
         """What the kept policies were worth in every task, as ``transfer`` takes it beside ``named_sources()``.
@@ -493,7 +499,7 @@ class Repository:
 
     def clusterings(self) -> Records[ClusteringRecord]:
         """Every clustering found so far, the latest last."""
-        return Records(ClusteringRecord.of(row) for row in self._rows("clusterings"))
+        return Records(map(ClusteringRecord.of, self.database.read(lambda c: rows.fetch(c, "clusterings"))))
 
     def clustering(self) -> Clustering | None:
         """The latest clustering, over the tasks there were then; None if there is none."""
@@ -508,7 +514,7 @@ class Repository:
 
     def sources(self) -> list[Stored]:
         """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
-        return self.database.read(lambda c: self._contents.policies.get(on(c), clusterings.source_ids(c)))
+        return list(self.named_sources().values())
 
     def named_sources(self) -> dict[str, Stored]:
         """The policies of ``sources()`` by name, as ``transfer`` takes them."""
@@ -603,15 +609,9 @@ class Repository:
         """The tasks as a pandas DataFrame, a row to each, with the policy of record and its value."""
         return self.records().to_frame()
 
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.records()._repr_html_()}"
-
     def _count(self, table: str) -> int:
         query = sa.select(sa.func.count()).select_from(RECORDS[table])
         return int(self.database.read(lambda connection: connection.execute(query).scalar() or 0))
-
-    def _rows(self, table: str) -> list[rows.Row]:
-        return self.database.read(lambda connection: rows.fetch(connection, table))
 
     def _read_tasks(self, numbers: list[int]) -> list[Task]:
         return [valued.task for valued in self._contents.read(self._contents.tasks, numbers)]

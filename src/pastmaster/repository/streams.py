@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array
-from pastmaster.checks import chosen, mapping, text
-from pastmaster.clustering import Chain
+from pastmaster.checks import mapping, text
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.parallel import digest
 from pastmaster.repository import rows
@@ -29,9 +26,6 @@ from pastmaster.reuse import QLearning, TransferRun
 from pastmaster.tables import one_line
 from pastmaster.tasks import Task
 from pastmaster.texts import printable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FOR_EVER = 1e9  # seconds
 Sources = Literal["clusters", "all", "none"]
@@ -81,7 +75,7 @@ class StoredRun:
         return cls(
             **{name: row[name] for name in ("id", "stream_id", "position", "task_id")},
             **{name: settings[name] for name in ("name", "task_digest", "value", "n_sources", "evaluation_episodes")},
-            source_names=settings.get("source_names") or [f"source {i}" for i in range(settings["n_sources"])],
+            source_names=settings["source_names"],
             value_now=value_now,
             returns=arrays["returns"],
             arms=arrays["arms"],
@@ -123,16 +117,9 @@ class Stream:
     def __repr__(self) -> str:
         return one_line(f"Stream({one_line(self.name, 60)!r}: {len(self.runs())} tasks met)")
 
-    def to_frame(self) -> pd.DataFrame:
-        """The runs so far as a pandas DataFrame, a row to each."""
-        return self.runs().to_frame()
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.runs()._repr_html_()}"
-
     def runs(self) -> Records[StoredRun]:
         """The runs so far, in order."""
-        return Records(stored_runs(self._contents.database, self._id, stream_name=self.name))
+        return Records(stored_runs(self._contents.database, self._id))
 
     def clusterings(self) -> dict[int, ClusteringRecord]:
         """The clusterings so far, by how many tasks had been met."""
@@ -145,7 +132,6 @@ class Stream:
 
         ``with_new`` adds to those that are kept the policies of the tasks stored since.
         """
-        chosen("Stream.sources", "which", which, ("clusters", "all", "none"))
 
         def read(connection: sa.Connection) -> dict[int, Stored]:
             ids: list[int] = []
@@ -157,17 +143,15 @@ class Stream:
 
         return self._contents.database.read(read)
 
-    def commit(
-        self, position: int, task: Task, run: TransferRun, *, source_ids: Iterable[int], episodes: int | None
-    ) -> StoredRun:
+    def commit(self, position: int, task: Task, run: TransferRun, *, episodes: int | None) -> StoredRun:
         """Store the task at a position, its policy and its run in one transaction.
 
         The policy is the solved task's; with ``episodes``, the one that was learned, and they value it.
         """
         policy, provenance = (None, None) if episodes is None else (run.policy, "learned")
-        row = run_row(run, source_ids) | {"stream_id": self._id, "position": position}
+        row = run_row(run) | {"stream_id": self._id, "position": position}
         commit(self._contents, [Addition(task, policy, provenance, episodes)], row)
-        return stored_runs(self._contents.database, self._id, position, self.name)[0]
+        return stored_runs(self._contents.database, self._id, position)[0]
 
     def keep(self, position: int, *, episodes: int, rng: np.random.Generator, **told: Any) -> ClusteringRecord:
         """Ask after ``position`` tasks which policies to keep; no clock decides.
@@ -190,18 +174,14 @@ class Stream:
         return self.clusterings()[position]
 
 
-def stored_runs(
-    database: Database, stream_id: int | None = None, position: int | None = None, stream_name: str | None = None
-) -> list[StoredRun]:
-    """All runs, or those of a stream in order, or the one at a position of it. A known name is not looked up."""
+def stored_runs(database: Database, stream_id: int | None = None, position: int | None = None) -> list[StoredRun]:
+    """All runs, or those of a stream in order, or the one at a position of it."""
     columns = runs_table.c
     wanted = (("stream_id", stream_id), ("position", position))
     conditions = [columns[name] == value for name, value in wanted if value is not None]
 
     def read(connection: sa.Connection) -> list[StoredRun]:
         found = rows.fetch_where(connection, "runs", *conditions)
-        if stream_id is not None:
-            found.sort(key=lambda row: row["position"])
         if stream_id is not None and position is None and [row["position"] for row in found] != list(range(len(found))):
             raise DamagedError(f"streams {stream_id}: its runs are not complete")
         arrays = dict(rows.fetch_arrays(connection, "runs", [row["id"] for row in found]))
@@ -210,11 +190,9 @@ def stored_runs(
         return [StoredRun.of(row, arrays[row["id"]], values.get(row["task_id"], np.nan)) for row in found]
 
     found = database.read(read)
-    if stream_name is not None:
-        return [replace(run, stream_name=stream_name) for run in found]
-    streams = {run.stream_id for run in found}
-    names = {number: "" if number is None else _name_of(database, number) for number in streams}
-    return [replace(run, stream_name=names[run.stream_id]) for run in found]
+    streams = {run.stream_id for run in found if run.stream_id is not None}
+    names: dict[int | None, str] = {number: _name_of(database, number) for number in streams}
+    return [replace(run, stream_name=names.get(run.stream_id, "")) for run in found]
 
 
 def _name_of(database: Database, stream_id: int) -> str:
@@ -228,19 +206,16 @@ def _name_of(database: Database, stream_id: int) -> str:
         return ""
 
 
-def run_row(run: TransferRun, source_ids: Iterable[int]) -> rows.Row:
+def run_row(run: TransferRun) -> rows.Row:
     """The columns and arrays that hold the best trial of a run; those about the task are added with it."""
     if not np.isfinite(run.returns).all():
         raise InvalidInputError("Repository.add: run.returns holds what is not finite, must be finite numbers")
     trial = run.best_trial
     settings = {
-        "source_ids": list(source_ids),
         "source_names": run.arm_names[:-1],
         "n_sources": run.n_sources,
         "selector": type(run.selectors[trial]).__name__,
-        "episodes": run.returns.shape[1],
         "widened": int(run.widened[trial]),
-        "clipped": int(run.clipped[trial]),
     }
     arrays = {"returns": run.returns[trial], "arms": run.arms[trial]}
     return {"stream_id": None, "position": None, "settings": settings, "arrays": arrays}
@@ -257,8 +232,8 @@ def _find_or_begin(
     if not found:
         begun = fresh | settings
         return rows.insert(connection, "streams", {"name": name, "settings": begun}, {}), begun
-    number, now = int(found[0]["id"]), json.loads(json.dumps(settings))
-    difference = printable(_difference(now, found[0]["settings"]))
+    number = int(found[0]["id"])
+    difference = printable(_difference(settings, found[0]["settings"]))
     if not difference:
         return number, found[0]["settings"]
     if connection.execute(sa.select(runs_table.c.id).where(runs_table.c.stream_id == number).limit(1)).first():
@@ -267,8 +242,8 @@ def _find_or_begin(
         )
     for made in rows.fetch_where(connection, "clusterings", clusterings_table.c.stream_id == number):
         rows.remove(connection, "clusterings", made["id"])
-    rows.update(connection, "streams", found[0], settings=fresh | now)
-    return number, fresh | now
+    rows.update(connection, "streams", found[0], settings=fresh | settings)
+    return number, fresh | settings
 
 
 def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
@@ -287,13 +262,7 @@ def _difference(now: dict[str, Any], begun: dict[str, Any]) -> str:
 
 
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as they are stored, without those on which no result depends; of a chain what is not the default."""
-    chain = options.get("chain")
-    if isinstance(chain, Chain):
-        own = {name: value for name, value in asdict(chain).items() if value != getattr(Chain(), name)}
-        if chain.ladder is not None:
-            own["ladder"] = np.array(chain.ladder)
-        options = {key: value for key, value in options.items() if key != "chain"} | own
+    """Options as they are stored, without those on which no result depends."""
     return {key: _as_text(value) for key, value in sorted(options.items()) if key not in UNRECORDED}
 
 

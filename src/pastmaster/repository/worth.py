@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
 from pastmaster.arrays import Array, FloatArray
@@ -108,10 +107,10 @@ def vector_arrays(name: str, worths: Mapping[int, Worth]) -> dict[str, Array]:
     return {f"{name}_ids": ids, f"{name}_values": values[:, 0], f"{name}_errors": values[:, 1]}
 
 
-def matrix_of_record(connection: sa.Connection) -> tuple[list[TaskRecord], FloatArray]:
-    """The tasks, and U [N, N]: the value of the policy of record of task j in task i."""
+def matrix_of_record(connection: sa.Connection) -> FloatArray:
+    """U [N, N]: the value of the policy of record of task j in task i."""
     tasks = task_records(connection)
-    return tasks, matrix(connection, tasks, [task.policy_of_record for task in tasks])
+    return matrix(connection, tasks, [task.policy_of_record for task in tasks])
 
 
 def matrix(
@@ -148,37 +147,29 @@ def read_known(
     U = np.full((len(tasks), len(policies)), np.nan)
     sides = (("tasks", tasks, policies, "row", U), ("policies", policies, tasks, "column", U.T))
     for table, own, others, kind, matrix in sides:
-        places = _Places(others)
+        if not others:
+            continue
+        order = np.argsort(others, kind="stable")
+        ordered = np.array(others)[order]
         found = rows.fetch_arrays(connection, table, own, (f"{kind}_ids", f"{kind}_{what}"))
         for i, (number, stored) in enumerate(found):
             ids, values = vector(stored, kind, what, f"{table} {number}")
-            there, where = places.of(ids)
-            matrix[i, where] = values[there]
+            near = np.minimum(np.searchsorted(ordered, ids), len(others) - 1)
+            there = ordered[near] == ids
+            matrix[i, order[near[there]]] = values[there]
     return U
+
+
+def read_worths(connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int]) -> FloatArray:
+    """Values and standard errors [tasks, policies, 2] by id; nan where a policy was not valued in a task."""
+    return np.stack([read_known(connection, tasks, policies, what) for what in ("values", "errors")], axis=-1)
 
 
 def read_pairs(connection: sa.Connection, tasks: Sequence[int], policies: Sequence[int]) -> list[Worth]:
     """The worth of each of these policies in the task beside it."""
     distinct, column = distinct_policies(policies)
-    values, errors = (read_matrix(connection, tasks, distinct, what) for what in ("values", "errors"))
-    pairs = np.arange(len(tasks)), np.array(column, np.int64)
-    return list(map(Worth, values[pairs].tolist(), errors[pairs].tolist()))
-
-
-class _Places:
-    """Where ids are in a list of them."""
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        self.order = np.argsort(np.asarray(numbers, np.int64), kind="stable")
-        self.sorted = np.asarray(numbers, np.int64)[self.order]
-
-    def of(self, ids: Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Which ids are in the list, and where those are."""
-        if not len(self.sorted):
-            return np.zeros(len(ids), np.bool_), np.empty(0, np.int64)
-        near = np.minimum(np.searchsorted(self.sorted, ids), len(self.sorted) - 1)
-        there = self.sorted[near] == ids
-        return there, self.order[near[there]]
+    worths = read_worths(connection, tasks, distinct)[np.arange(len(tasks)), np.array(column, np.int64)]
+    return [Worth(*worth) for worth in worths.tolist()]
 
 
 def vector(stored: Mapping[str, Array], kind: str, what: str, place: str) -> tuple[Array, Array]:
