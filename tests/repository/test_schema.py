@@ -85,7 +85,7 @@ def execute(place, statement):
 
 
 def of_the_schema(name, kind, _):
-    """Receipts and counts of commits are the writers' own: they are made by the first writer."""
+    """Receipts and counts of commits are the writers' own: no migration makes them."""
     return kind != "table" or name not in ("pastmaster_receipts", "pastmaster_commits")
 
 

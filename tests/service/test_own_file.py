@@ -15,7 +15,6 @@ from service_world import engine, small_task
 from pastmaster import Repository
 from pastmaster.errors import DamagedError, RepositoryError
 from pastmaster.repository import sqlite
-from pastmaster.repository.sqlite import File
 from pastmaster.service import list_tokens, make_task
 
 
@@ -156,15 +155,15 @@ def test_a_backup_has_both_and_every_policy_that_the_service_names(tmp_path: Pat
         number = repository.add(a_task_of(0))
         policy = repository.record(number).policy_of_record
         make_task(repository, "of-policies", sources=[policy], selector="tsallis-inf", bounds=(0, 1))
-        copy, removal = File.copy, threading.Thread(target=other.remove, args=(number,))
+        copy, removal = sqlite.File.copy, threading.Thread(target=other.remove, args=(number,))
 
-        def beside_a_removal(file: File, target: Path) -> None:
+        def beside_a_removal(file: sqlite.File, target: Path) -> None:
             copy(file, target)
             if ".service" in file.place:
                 removal.start()
                 removal.join(0.3)
 
-        monkeypatch.setattr(File, "copy", beside_a_removal)
+        monkeypatch.setattr(sqlite.File, "copy", beside_a_removal)
         assert repository.backup(monday) == monday
         removal.join(60.0)
         assert len(repository) == 0

@@ -7,12 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from seams import SERVICE, Ask, Engine, Refused, Tell, service_store
+from seams import SERVICE, Ask, Engine, Refused, Tell, schema, service_store
 from service_world import engine, small_task, stored
 
 from pastmaster import Repository
 from pastmaster.errors import RepositoryError
-from pastmaster.repository.schema import REPOSITORY
 from pastmaster.service import add_token, list_tokens, make_task, remove_task
 
 pytestmark = pytest.mark.long(20)
@@ -45,7 +44,7 @@ def called(served: Engine, operation: Any, answers: list[Any]) -> threading.Thre
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are one second, also that of trying again."""
-    for kind in (SERVICE, REPOSITORY):
+    for kind in (SERVICE, schema.REPOSITORY):
         monkeypatch.setattr(kind, "idle", 1)
     monkeypatch.setattr("pastmaster.repository.database.RECONNECT_SECONDS", 1)
 

@@ -55,7 +55,7 @@ class Server:
             raise InvalidInputError(
                 f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
             ) from None
-        self._watch, self._has_receipts = Watch(), False
+        self._watch = Watch()
         event.listen(self.engine, "before_cursor_execute", self._expect)
         event.listen(self.engine, "after_cursor_execute", self._answered)
         event.listen(self.engine, "handle_error", lambda context: self._answered(context.connection))
@@ -118,9 +118,11 @@ class Server:
         return self._lock != self.kind.lock
 
     def make_ready(self, connection: sa.Connection) -> None:
-        """Make the place where tables will be, in the open transaction."""
+        """Make the place where tables will be, and that of receipts, in the open transaction."""
         if self.kind.schema is not None:
             connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {self.kind.schema}")
+        columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
+        connection.exec_driver_sql(f"CREATE TABLE pastmaster_receipts ({columns})")
 
     def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Begin a transaction: a reader's sees one state, a writer's is the only one that has the lock."""
@@ -174,11 +176,6 @@ class Server:
     def leave_receipt(self, connection: sa.Connection) -> str:
         """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are removed."""
         receipt = uuid.uuid4().hex
-        if not self._has_receipts and not _has_receipts(connection):
-            columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
-            connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
-        else:
-            self._has_receipts = True
         connection.execute(LEAVE, {"writer": self._writer(), "receipt": receipt})
         return receipt
 
@@ -188,8 +185,6 @@ class Server:
         It took the writer's turn and left its receipt as its last act, so whoever has the turn after it can see. A
         transaction's number would not do: after a crash the server gives the same number to another one.
         """
-        if not _has_receipts(connection):
-            return False
         query = sa.text("SELECT receipt FROM pastmaster_receipts WHERE writer = :writer")
         return connection.execute(query, {"writer": self._writer()}).scalar() == receipt
 
@@ -213,12 +208,11 @@ class Server:
         return None
 
 
-TO_DISK = "SET LOCAL synchronous_commit = on; SELECT pg_logical_emit_message(true, 'pastmaster', '')"
-"""A transaction that leaves nothing but an entry in the server's log, and waits until that is on the disk."""
-
-
-def _has_receipts(connection: sa.Connection) -> bool:
-    return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
+TO_DISK = (
+    "SET LOCAL synchronous_commit = on; SELECT CASE WHEN pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn() "
+    "THEN pg_logical_emit_message(true, 'pastmaster', '') END"
+)
+"""A transaction that waits until the server's log is on the disk: unless it is, by an entry of its own there."""
 
 
 COMING_BACK = (
