@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.measure import Row, machine, write
 from pastmaster import Repository
-from pastmaster.repository.database import Database
 from pastmaster.service import engine, make_task, serve
 from pastmaster.service.engine import Engine
 from pastmaster.service.operations import Ask, TellMany
+from pastmaster.service.schema import SERVICE, opened
 from pastmaster.tables import counted
 
 TESTS = Path(__file__).parent.parent / "tests"
@@ -124,8 +124,8 @@ def _told(place: Path | str, early: Path) -> list[float]:
 
 
 async def _tell(place: str, early: str) -> None:
-    with Repository(place) as repository:
-        served, numbers = Engine(repository.database), list[int]()
+    with Repository(place) as repository, opened(repository) as database:
+        served, numbers = Engine(database), list[int]()
 
         async def ask() -> None:
             asked = await served.do(Ask("site", AT_ONCE))
@@ -291,6 +291,6 @@ if __name__ == "__main__":
     if "alone" in how:  # every call has a transaction of its own
         engine.MOST_AT_ONCE = 1
     if "journal" in how:  # SQLite's own default
-        Database.keep_log = lambda *_: None  # type: ignore[method-assign]
-    with Repository(where) as opened:
-        serve(opened, port=int(port), rate=1e9)
+        SERVICE.log = False
+    with Repository(where) as repository:
+        serve(repository, port=int(port), rate=1e9)

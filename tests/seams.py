@@ -177,7 +177,6 @@ from pastmaster.repository import (
     auditing as auditing,
     backup as backup,
     clusterings as clusterings,
-    database as database,
     known as known,
     location as location,
     memory as memory,
@@ -208,10 +207,10 @@ from pastmaster.repository.worth import (
 from pastmaster.service import operations as service_operations, store as service_store
 from pastmaster.service.engine import Engine
 from pastmaster.service.operations import Ask, Cancel, Expire, Look, Refused, Tell
-from pastmaster.service.schema import OPEN, TOLD, metadata as service_tables
+from pastmaster.service.schema import OPEN, SERVICE, TOLD, metadata as service_tables, opened as service_opened
 from pastmaster.service.state import Describe
 
 __all__ = [
-    "OPEN", "TOLD", "Ask", "Cancel", "Describe", "Engine", "Expire", "Look", "Refused", "Tell", "service_operations",
-    "service_store", "service_tables",
+    "OPEN", "SERVICE", "TOLD", "Ask", "Cancel", "Describe", "Engine", "Expire", "Look", "Refused", "Tell",
+    "service_opened", "service_operations", "service_store", "service_tables",
 ]  # fmt: skip

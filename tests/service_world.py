@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seams import TOLD, Engine, service_tables
+from seams import TOLD, Engine, service_opened, service_tables
 
 from pastmaster import Client, Repository
 from pastmaster.service import make_task
@@ -149,18 +149,25 @@ def small_task(place: str | Path, name: str = "site", **settings: Any) -> None:
 class Called(Engine):
     """An engine that is called from threads."""
 
-    def __init__(self, repository: Repository, **settings: Any) -> None:
+    def __init__(self, database: Any, **settings: Any) -> None:
         self.loop = Loop()
-        super().__init__(repository.database, **({"sweep": 1e9} | settings))
+        super().__init__(database, **({"sweep": 1e9} | settings))
 
     def call(self, operation: Any) -> Any:
         return self.loop.run(self.do(operation))
 
 
 @contextmanager
+def tables(place: str | Path) -> Iterator[Any]:
+    """The service's own database."""
+    with Repository(place) as repository, service_opened(repository) as database:
+        yield database
+
+
+@contextmanager
 def engine(place: str | Path, **settings: Any) -> Iterator[Called]:
-    with Repository(place) as repository:
-        made = Called(repository, **settings)
+    with tables(place) as database:
+        made = Called(database, **settings)
         try:
             yield made
         finally:
@@ -241,21 +248,22 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def stored(place: str | Path) -> list[Any]:
     """The rows of all episodes."""
-    with Repository(place) as repository:
+    with tables(place) as database:
         episodes = service_tables.tables["service_episodes"]
-        return repository.database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
+        return database.read(lambda c: c.execute(episodes.select().order_by(episodes.c.number)).all())
 
 
 def all_rows(place: str | Path) -> list[Any]:
-    """The rows of all tables of the service."""
-    with Repository(place) as repository:
-        return repository.database.read(lambda c: [c.execute(t.select()).all() for t in service_tables.sorted_tables])
+    """The rows of all tables of the service but that which names the repository."""
+    wanted = [table for table in service_tables.sorted_tables if table.name != "service_repository"]
+    with tables(place) as database:
+        return database.read(lambda c: [c.execute(table.select()).all() for table in wanted])
 
 
 def alter(place: str | Path, statement: str) -> None:
     """Change what is stored, as nobody should."""
-    with Repository(place) as repository:
-        repository.database.write(lambda c: c.exec_driver_sql(statement))
+    with tables(place) as database:
+        database.write(lambda c: c.exec_driver_sql(statement))
 
 
 def selector_state(served: Engine) -> Any:

@@ -358,8 +358,8 @@ def test_a_removal_whose_acknowledgement_was_lost_is_not_made_twice(postgres_url
         repository.add(random_task(rng))
         once, lost = type(repository.database)._once, []
 
-        def forgetful(database, writes, work, sent=None, settled=False):
-            result = once(database, writes, work, sent, settled)
+        def forgetful(database, writes, work, sent=None):
+            result = once(database, writes, work, sent)
             if writes and not lost:
                 lost.append(sent)
                 raise sa.exc.OperationalError("COMMIT", {}, Exception("server closed the connection unexpectedly"))

@@ -310,7 +310,7 @@ def judge_copies(source: Path, kind: str, seed: int, log: Path) -> None:
     for blob in blobs:
         if (first := whole.find(blob)) >= 0:
             inside[first : first + len(blob)] = True
-    for attempt in range(repetitions(count, max(3, count // 20))):
+    for attempt in range(repetitions(count, max(6, count // 20))):
         copy = log.with_suffix(f".{attempt}.db")
         data = bytearray(whole)
         damage(data, rng, np.flatnonzero(~inside))

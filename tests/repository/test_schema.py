@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from repository_reference import assert_whole, random_task, random_tasks, same_bits
-from seams import database, schema
+from seams import schema
 
 from pastmaster import Repository, RepositoryError
 
@@ -51,8 +51,8 @@ def add_migration(monkeypatch, tmp_path, text=NEXT):
     folder = tmp_path / "newer 100% versions"  # a path may hold anything
     folder.mkdir()
     (folder / "0002_next.py").write_text(text)
-    monkeypatch.setattr(database, "MIGRATIONS", [*database.MIGRATIONS, folder])
-    monkeypatch.setattr(schema, "REVISION", "0002")
+    monkeypatch.setattr(schema.REPOSITORY, "migrations", [*schema.REPOSITORY.migrations, folder])
+    monkeypatch.setattr(schema.REPOSITORY, "revision", "0002")
 
 
 def contents(place):
@@ -85,13 +85,17 @@ def execute(place, statement):
 
 
 def of_the_schema(name, kind, _):
-    """Receipts and counts of commits are the writers' own: they are made by the first writer."""
+    """Receipts and counts of commits are the writers' own: no migration makes them."""
     return kind != "table" or name not in ("pastmaster_receipts", "pastmaster_commits")
 
 
 def test_the_migrations_make_the_tables_that_the_code_uses(place):
     def differences(connection):
-        options = {"compare_type": True, "version_table": schema.VERSION_TABLE, "include_name": of_the_schema}
+        options = {
+            "compare_type": True,
+            "version_table": schema.REPOSITORY.version_table,
+            "include_name": of_the_schema,
+        }
         return compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata)
 
     with Repository(place) as repository:
@@ -102,7 +106,7 @@ def test_the_migrations_make_the_tables_that_the_code_uses(place):
 
 def test_the_newest_migration_is_the_one_the_code_names():
     config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS[0].parent))
+    config.set_main_option("script_location", str(schema.REPOSITORY.migrations[0].parent))
     scripts = ScriptDirectory.from_config(config)
     assert scripts.get_current_head() == schema.REVISION
     assert len(scripts.get_bases()) == 1

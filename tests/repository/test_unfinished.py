@@ -58,11 +58,12 @@ def test_files_that_sqlite_puts_beside_have_the_mode_of_the_repository(tmp_path,
     path = tmp_path / "repository.db"
     with filled(path) as repository:
         path.chmod(given)
-        repository.database.keep_log(True)
-        repository.add(faults.small_task(3))
-        beside = [found for found in tmp_path.iterdir() if found != path]
-        assert beside
-        assert {mode(found) for found in beside} == {given}
+
+        def look(connection):
+            connection.exec_driver_sql("UPDATE sequences SET last = last + 1")
+            return [mode(found) for found in tmp_path.iterdir() if found != path]
+
+        assert repository.database.write(look) == [given]
 
 
 def test_what_is_made_of_a_database_on_a_server_has_the_mode_of_any_new_file(tmp_path, postgres_url, umask):

@@ -283,7 +283,8 @@ def test_what_is_wrong_with_the_database_is_for_the_log_alone(path, monkeypatch,
             raise RepositoryError(words)
 
         for name in ("read", "write", "snapshot"):
-            monkeypatch.setattr(call.repository.database, name, away)
+            for database in (call.repository.database, call.service.live.database):
+                monkeypatch.setattr(database, name, away)
         monkeypatch.setattr(call.repository, "policy_records", away)
         body = {"name": "more", "sources": ["a"], "bounds": [0, 1]}
         for method, way, sent in (
@@ -504,7 +505,7 @@ def test_the_command_makes_lists_and_revokes_tokens_and_serves_with_them(tmp_pat
     first = json.loads(log.splitlines()[0])
     assert (first["event"], first["tokens"]) == ("serving", "1 tokens")
     assert secret.encode() not in log
-    assert [file.name for file in tmp_path.iterdir()] == ["tasks.db"]  # without a log beside it
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["tasks.db", "tasks.service.db"]  # without a log
     revoked = [{"name": "robots", "role": "decide", "revoked": True}]
     assert json.loads(command("token", "list", str(path), "--json")) == revoked
     with Repository(path) as repository, pytest.raises(InvalidInputError, match="while there are no good tokens"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from made_up import HOSTILE
-from service_world import PATIENCE, often
+from service_world import PATIENCE, alter, often
 
 from pastmaster import Client, Repository
 from pastmaster.service import add_token, live, make_task, revoke_token, started
@@ -134,7 +134,7 @@ def test_the_page_lives_with_hostile_names(repository, opened, tmp_path):
 def test_the_page_shows_which_task_is_damaged_and_how_many_are_late(repository, opened):
     with started(repository) as url, Client(url) as client:
         client.ask_many(NAME, 3)
-    repository.database.write(lambda c: c.exec_driver_sql("UPDATE service_episodes SET arm = (arm + 1) % 5"))
+    alter(repository.place, "UPDATE service_episodes SET arm = (arm + 1) % 5")
     with started(repository) as url:
         page = opened(url)
         page.locator("section").nth(1).wait_for()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import faults
 import psycopg
 import pytest
 from faults import repetitions
@@ -52,6 +54,42 @@ def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path, attemp
     load.stop()
     running.kill()
     assert load.lost(place) == {}
+    assert_decisions_are_the_librarys(place)
+
+
+@pytest.mark.long(20)
+def test_two_services_and_a_writer_of_policies_share_a_file_and_one_is_killed(tmp_path, attempts, seed):
+    place, draw, added = tmp_path / "tasks.db", random.Random(seed), []
+    tally = attempts("kill -9 of one of two services beside a writer", "no acknowledged return or policy is lost")
+    small_task(place)
+    stays, goes, over = Served(place), Served(place), threading.Event()
+
+    def write() -> None:
+        with Repository(place) as repository:
+            while not over.is_set():
+                added.append(repository.add(faults.small_task(len(added))))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    load = Load([stays.url, goes.url])
+    try:
+        for _ in range(repetitions(50, 1)):
+            load.wait_for(draw.randint(1, 40))
+            goes.kill()
+            goes.start()
+            tally.survived()
+        load.wait_for(5)
+    finally:
+        over.set()
+        writer.join()
+    load.stop()
+    stays.kill()
+    goes.kill()
+    assert load.lost(place) == {}
+    with Repository(place, create=False) as repository:
+        assert added
+        assert [record.id for record in repository.records()] == added
+        assert repository.check() == []
     assert_decisions_are_the_librarys(place)
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from seams import Ask, Cancel, Describe, Engine, Look, Refused, Tell, service_operations, service_store
-from service_world import Clock, all_rows, alter, engine, small_task
+from service_world import Clock, all_rows, alter, engine, small_task, tables
 
 from pastmaster import Repository
 from pastmaster.errors import RepositoryError
@@ -168,7 +168,7 @@ def test_who_reads_is_told_what_is_on_the_disk(postgres_url):
     with engine(postgres_url) as served, psycopg.connect(postgres_url) as other:
         for _ in range(20):
             other.execute("SET LOCAL synchronous_commit = off")
-            other.execute("UPDATE service_tasks SET clock = clock")
+            other.execute("UPDATE pastmaster_service.service_tasks SET clock = clock")
             other.commit()
             end = other.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
             other.commit()
@@ -178,12 +178,12 @@ def test_who_reads_is_told_what_is_on_the_disk(postgres_url):
 
 
 def test_what_the_repository_commits_waits_for_the_disk(postgres_url):
-    with Repository(postgres_url) as repository:
+    with Repository(postgres_url) as repository, tables(postgres_url) as apart, engine(postgres_url) as served:
         shown = [
-            repository.database.write(lambda c: c.exec_driver_sql("SHOW synchronous_commit").scalar(), *turn)
-            for turn in ((), (12345,))
+            database.write(lambda c: c.exec_driver_sql("SHOW synchronous_commit").scalar())
+            for database in (repository.database, apart, served.database)
         ]
-    assert shown == ["on", "off"]
+    assert shown == ["on", "on", "off"]  # those of a service wait for it after they have let others go on
 
 
 def test_an_error_in_a_sweep_ends_nothing(tmp_path, monkeypatch):

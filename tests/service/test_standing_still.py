@@ -7,12 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from seams import Ask, Engine, Refused, Tell, service_store
+from seams import SERVICE, Ask, Engine, Refused, Tell, schema, service_store
 from service_world import engine, small_task, stored
 
 from pastmaster import Repository
 from pastmaster.errors import RepositoryError
-from pastmaster.repository import postgres
 from pastmaster.service import add_token, list_tokens, make_task, remove_task
 
 pytestmark = pytest.mark.long(20)
@@ -45,14 +44,15 @@ def called(served: Engine, operation: Any, answers: list[Any]) -> threading.Thre
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are one second, also that of trying again."""
-    for name in ("postgres.IDLE_SECONDS", "postgres.COMPUTING_SECONDS", "database.RECONNECT_SECONDS"):
-        monkeypatch.setattr(f"pastmaster.repository.{name}", 1)
+    for kind in (SERVICE, schema.REPOSITORY):
+        monkeypatch.setattr(kind, "idle", 1)
+    monkeypatch.setattr("pastmaster.repository.database.RECONNECT_SECONDS", 1)
 
 
 def test_others_go_on_after_ten_seconds_and_what_stood_still_is_done_once(postgres_url, monkeypatch):
     """The limit is ten seconds, and here one: nobody waits for two minutes."""
-    assert postgres.IDLE_SECONDS <= 10
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1)
+    assert SERVICE.idle <= 10
+    monkeypatch.setattr(SERVICE, "idle", 1)
     small_task(postgres_url)
     held, answers = Stopped(monkeypatch, times=1), list[Any]()
     with engine(postgres_url) as one, engine(postgres_url) as other:

@@ -41,13 +41,14 @@ def serve(
     curl -X POST localhost:8000/v1/tasks/site/episodes
     """
     from pastmaster import service
-    from pastmaster.service.schema import prepare
+    from pastmaster.service.schema import opened as tables
     from pastmaster.service.store import task_names
 
     with options.opened(place) as repository:
         if task is not None:
-            prepare(repository.database)
-            if task not in repository.database.read(task_names):
+            with tables(repository) as database:
+                there = database.read(task_names)
+            if task not in there:
                 service.make_task(repository, task, lease=lease, bounds=bounds)
         service.serve(repository, host=host, port=port, rate=rate, log_requests=log_requests)
 

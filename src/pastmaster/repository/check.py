@@ -8,7 +8,9 @@ others refer to is named, and SQLite's own check of the file is added.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,10 +18,11 @@ import sqlalchemy as sa
 
 from pastmaster.arrays import Array, LongArray
 from pastmaster.errors import DamagedError, RepositoryError
-from pastmaster.repository import records, rows
+from pastmaster.repository import location, records, rows
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
-from pastmaster.repository.schema import RECORDS, arrays, sequences
+from pastmaster.repository.schema import RECORDS, arrays, identity, sequences, signed
+from pastmaster.repository.sqlite import File
 from pastmaster.repository.worth import vector
 from pastmaster.tables import shown
 from pastmaster.texts import printable
@@ -48,7 +51,7 @@ def examine(database: Database) -> Examiner:
         nonlocal found
         found = Examiner()
         if database.is_sqlite:
-            found.damage += _file(connection, database.place)
+            found.damage += examine_file(connection, database.place)
         found.examine(connection)
 
     try:
@@ -78,6 +81,7 @@ class Examiner:
         self._streams()
         self._try(connection, "arrays", lambda: self._orphans(connection))
         self._try(connection, "sequences", lambda: self._sequences(connection))
+        self._try(connection, "identity", lambda: _identity(connection))
         self._values()
         self.damage = list(dict.fromkeys(self.damage))
 
@@ -209,7 +213,23 @@ class Examiner:
         return None
 
 
-def _file(connection: sa.Connection, place: str) -> list[Damage]:
+def _identity(connection: sa.Connection) -> None:
+    """The repository is known by one text, which is whole."""
+    found = connection.execute(sa.select(identity.c.id)).scalars().all()
+    if found != [signed(text[:16]) for text in found][:1]:
+        raise DamagedError("is missing, or its checksum does not match")
+
+
+def examine_service(path: Path, place: str) -> list[Damage]:
+    """The damage in the file of the service beside a repository in a file, if there is one; it is called ``place``."""
+    path = location.beside(path)
+    if not path.exists():
+        return []
+    with closing(File(path)) as file, file.idle_connection() as (_, connection):
+        return examine_file(connection, place)
+
+
+def examine_file(connection: sa.Connection, place: str) -> list[Damage]:
     """The damage that SQLite finds in its file."""
     found: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Transactions on a repository's database, and its schema brought up to date.
+"""Transactions on a database, a repository's or the service's, and its schema brought up to date.
 
 ``read`` gives a function one consistent snapshot; ``write`` gives it the only writer's transaction. If a server goes
 away, they wait for it and run the function again, unless the server holds the receipt of that transaction.
@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -22,8 +22,9 @@ import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, PastmasterError, RepositoryError
 from pastmaster.files import unfinished
-from pastmaster.repository import location, schema
-from pastmaster.repository.postgres import WRITERS, Server, is_away
+from pastmaster.repository import location
+from pastmaster.repository.postgres import Server, is_away
+from pastmaster.repository.schema import REPOSITORY, Kind
 from pastmaster.repository.sqlite import File
 from pastmaster.shield import Shield
 
@@ -31,63 +32,68 @@ Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 RECONNECT_SECONDS = 60.0
 AT_ONCE = 15  # transactions of one process; more threads wait for their turn
-MIGRATIONS = [Path(__file__).parent / "migrations" / "versions"]
 
 
 class Database:
-    """A repository's database, opened, with the newest schema."""
+    """A database, opened, with the newest schema of its kind."""
 
-    def __init__(self, url_or_path: Any, *, create: bool) -> None:
+    def __init__(self, url_or_path: Any, *, create: bool, kind: Kind = REPOSITORY) -> None:
         url = location.parse(url_or_path)
-        self.backend: File | Server = File(url, create) if url.drivername == "sqlite" else Server(url)
+        self.kind = kind
+        self.backend: File | Server = (
+            File(url.database or "", create, kind) if url.drivername == "sqlite" else Server(url, kind)
+        )
         self.place = self.backend.place
         self._turns, self._process = _turns(), os.getpid()
         try:
             if isinstance(self.backend, File):
-                self._once(None, self.backend.check_schema)
-            if self._once(None, current_revision) != schema.REVISION:
-                self._once(WRITERS, lambda connection: self._upgrade(connection, create))
+                self._once(False, self.backend.check_schema)
+            if self._once(False, self._revision) != kind.revision:
+                self._once(True, lambda connection: self._upgrade(connection, create))
             if isinstance(self.backend, File):
-                self.backend.keep_log(False)
+                self.backend.set_log()
         except (sa.exc.DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             sentence = self.translated(error)
-            raise type(sentence)(f"Repository: {sentence}") from None
+            raise type(sentence)(f"{kind.caller}: {sentence}") from None
         except PastmasterError as error:
             self.close()
-            raise type(error)(f"Repository: {error}") from error.__cause__
+            raise type(error)(f"{kind.caller}: {error}") from error.__cause__
+
+    def _revision(self, connection: sa.Connection) -> str | None:
+        """The schema it has, None if it has none."""
+        table = self.kind.version_table
+        if not sa.inspect(connection).has_table(table):
+            return None
+        found: str | None = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalar()
+        return found
 
     def _upgrade(self, connection: sa.Connection, create: bool) -> None:
-        is_new = current_revision(connection) is None
-        upgrade(connection, self.place, create)
-        if is_new and isinstance(self.backend, File):
-            self.backend.stamp(connection)
+        """Bring the schema up to date inside the open transaction; refuse what is newer, or is not ours."""
+        revision = self._revision(connection)  # anew: another process may have been faster
+        if revision is None:
+            if sa.inspect(connection).get_table_names():
+                raise RepositoryError(f"{self.place} is not {self.kind.what}: it holds the tables of something else")
+            if not create:
+                raise RepositoryError(f"{self.place} holds no repository: `pastmaster repo init` makes one")
+            self.backend.make_ready(connection)
+        migrate(connection, self.place, self.kind, revision)
 
     @property
     def is_sqlite(self) -> bool:
         return isinstance(self.backend, File)
 
-    def read(self, work: Work[Result], *, settled: bool = False) -> Result:
-        """``work(connection)`` on one consistent snapshot; ``settled``: what it saw is on the disk when it returns."""
-        return self._persistently(None, work, settled)
+    def read(self, work: Work[Result]) -> Result:
+        """``work(connection)`` on one consistent snapshot, which is on the disk when this returns."""
+        return self._persistently(False, work)
 
-    def write(self, work: Work[Result], turn: int = WRITERS) -> Result:
-        """``work(connection)`` as the only writer: all of it is committed, or nothing.
-
-        Writers with another ``turn`` do not wait for each other on a server; such work locks the rows that it changes.
-        What they have written others may see before it is on the disk, unless they read what is ``settled``.
-        """
-        return self._persistently(turn, work)
+    def write(self, work: Work[Result]) -> Result:
+        """``work(connection)`` as the only writer: all of it is committed, or nothing."""
+        return self._persistently(True, work)
 
     def close(self) -> None:
         """Close the connections."""
         self.backend.close()
-
-    def keep_log(self, wanted: bool) -> None:
-        """Keep a write-ahead log or not: a file that is served has one. Where that cannot be changed, it stays."""
-        if isinstance(self.backend, File):
-            with suppress(sqlite3.Error, sa.exc.DBAPIError, PastmasterError):
-                self.backend.keep_log(wanted)
 
     @contextmanager
     def snapshot(self) -> Iterator[Database]:
@@ -106,15 +112,15 @@ class Database:
                     still.place = still.backend.place = self.place  # what errors call it
             yield still
 
-    def _persistently(self, turn: int | None, work: Work[Result], settled: bool = False) -> Result:
+    def _persistently(self, writes: bool, work: Work[Result]) -> Result:
         """Run ``work``, and again while the server is away; work that was committed is not repeated."""
         deadline, pause = 0.0, 0.05
         sent: list[tuple[str, Result]] = []  # receipts of commits that were asked for, with what the work returned
         while True:
             try:
-                if sent and turn is not None and self._committed(sent[-1][0], turn):
+                if sent and self._committed(sent[-1][0]):
                     return sent[-1][1]
-                return self._once(turn, work, sent, settled)
+                return self._once(writes, work, sent)
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise self.translated(error) from None
             except sa.exc.DBAPIError as error:
@@ -124,23 +130,14 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def _committed(self, receipt: str, turn: int) -> bool:
+    def _committed(self, receipt: str) -> bool:
         """Whether a transaction whose acknowledgement was lost was committed."""
         server = self.backend
-        return isinstance(server, Server) and self._once(turn, lambda c: server.has_receipt(c, receipt))
+        return isinstance(server, Server) and self._once(True, lambda c: server.has_receipt(c, receipt))
 
-    def _once(
-        self,
-        turn: int | None,
-        work: Work[Result],
-        sent: list[tuple[str, Result]] | None = None,
-        settled: bool = False,
-    ) -> Result:
-        """One transaction, a writer's if it has a ``turn``.
-
-        Ctrl-C strikes while the work is done and while we wait, and nowhere else.
-        """
-        backend, turns, writes = self.backend, self._own_turns(), turn is not None
+    def _once(self, writes: bool, work: Work[Result], sent: list[tuple[str, Result]] | None = None) -> Result:
+        """One transaction. Ctrl-C strikes while the work is done and while we wait, and nowhere else."""
+        backend, turns = self.backend, self._own_turns()
         with Shield() as shield:
             if not shield.wait_for(lambda: _take(turns), location.BUSY_SECONDS):
                 raise RepositoryError(
@@ -153,9 +150,9 @@ class Database:
                     connection = backend.connect(shield)
                     handle = connection.connection.dbapi_connection
                     try:
-                        backend.begin(connection, turn, shield)
+                        backend.begin(connection, writes, shield)
                         result: Result = shield.run(self._work, connection, work, writes, sent)
-                        backend.commit(connection, writes, shield, settled)
+                        backend.commit(connection, writes, shield)
                         return result
                     except BaseException:
                         backend.abandon(connection)
@@ -216,29 +213,8 @@ def _soon() -> float:
     return time.monotonic() + RECONNECT_SECONDS
 
 
-def current_revision(connection: sa.Connection) -> str | None:
-    """The schema a database has, None if it has none."""
-    if not sa.inspect(connection).has_table(schema.VERSION_TABLE):
-        return None
-    query = sa.text(f"SELECT version_num FROM {schema.VERSION_TABLE}")
-    found: str | None = connection.execute(query).scalar()
-    return found
-
-
-def upgrade(connection: sa.Connection, place: str, create: bool) -> None:
-    """Bring the schema up to date inside the open transaction; refuse what is newer, or is not ours."""
-    revision = current_revision(connection)  # anew: another process may have been faster
-    if revision is None and sa.inspect(connection).get_table_names():
-        raise RepositoryError(f"{place} is not a repository: it holds the tables of something else")
-    if revision is None and not create:
-        raise RepositoryError(f"{place} holds no repository: `pastmaster repo init` makes one")
-    migrate(connection, place, MIGRATIONS, schema.VERSION_TABLE, revision, schema.REVISION)
-
-
-def migrate(
-    connection: sa.Connection, place: str, folders: Sequence[Path], table: str, revision: str | None, newest: str
-) -> None:
-    """Run the migrations in some folders inside the open transaction; ``table`` holds the revision there is."""
+def migrate(connection: sa.Connection, place: str, kind: Kind, revision: str | None) -> None:
+    """Run the migrations inside the open transaction."""
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -246,13 +222,13 @@ def migrate(
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.set_main_option("version_locations", os.pathsep.join(map(str, folders)).replace("%", "%%"))
+    config.set_main_option("version_locations", os.pathsep.join(map(str, kind.migrations)).replace("%", "%%"))
     config.attributes["connection"] = connection
-    config.attributes["version_table"] = table
+    config.attributes["version_table"] = kind.version_table
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
         raise RepositoryError(
-            f"{place} was written by a newer pastmaster (schema {revision}, this one knows up to {newest}): "
+            f"{place} was written by a newer pastmaster (schema {revision}, this one knows up to {kind.revision}): "
             "install that version to use it; nothing was changed"
         )
     try:
@@ -261,5 +237,5 @@ def migrate(
         raise
     except Exception as error:
         raise RepositoryError(
-            f"{place} could not be brought from schema {revision} to {newest}, it stays as it was: {error!r}"
+            f"{place} could not be brought from schema {revision} to {kind.revision}, it stays as it was: {error!r}"
         ) from error

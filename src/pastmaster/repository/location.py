@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +31,12 @@ def parse(url_or_path: Any) -> sa.URL:
             f"Repository: the URL is for {url.drivername}, must begin with postgresql:// (or be a path: SQLite)"
         )
     return url
+
+
+def beside(path: Path) -> Path:
+    """The file in which the service keeps its tasks, of the repository in another one: ``shop.service.db``."""
+    own = Path(os.path.realpath(path))
+    return own.with_name(f"{own.stem}.service{own.suffix}")
 
 
 def shown(url: sa.URL) -> str:

@@ -1,4 +1,4 @@
-"""A repository in a PostgreSQL database.
+"""A database on a PostgreSQL server: a schema of one.
 
 As with a file there is one writer at a time: it takes an advisory lock. What a writer has committed is known to the
 server by a receipt, so that a commit whose answer was lost with the connection is not done twice. A connection on which
@@ -8,6 +8,7 @@ an answer is due is watched: where the network swallows it, nobody else would no
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import uuid
 from queue import SimpleQueue
@@ -18,15 +19,12 @@ from sqlalchemy import event
 
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import location
+from pastmaster.repository.schema import Kind
 from pastmaster.repository.watch import Watch
 from pastmaster.shield import Shield
 
-WRITERS = 7245311
-"""The turn of everybody who writes to the repository's own tables: the number of an advisory lock."""
 CONNECT_SECONDS = 10
 FIRST_SECONDS = 30  # for a new connection
-IDLE_SECONDS = 10  # between two statements, after which the server gives up a writer that stands still or has vanished
-COMPUTING_SECONDS = 120  # the same for those with the turn WRITERS: they may solve and value tasks between statements
 PATIENCE = {  # with a server that does not answer, or a host that vanished
     "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5,
     "keepalives_count": 3, "tcp_user_timeout": 30_000,
@@ -43,18 +41,21 @@ LEAVE = sa.text(
 class Server:
     """The server, and connections to it."""
 
-    def __init__(self, url: sa.URL) -> None:
-        self.place = location.shown(url)
+    def __init__(self, url: sa.URL, kind: Kind) -> None:
+        self.place, self.kind = location.shown(url), kind
+        self._lock = kind.lock
+        options: dict[str, Any] = PATIENCE | {"connect_timeout": CONNECT_SECONDS}
+        if kind.schema is not None:
+            self.place += f", schema {kind.schema}"
+            options["options"] = f"{url.query.get('options', '')} -c search_path={kind.schema}"
         self._name, self._process = uuid.uuid4().hex, os.getpid()
         try:
-            self.engine = sa.create_engine(
-                url, max_overflow=-1, connect_args=PATIENCE | {"connect_timeout": CONNECT_SECONDS}
-            )
+            self.engine = sa.create_engine(url, max_overflow=-1, connect_args=options)
         except ImportError as error:
             raise InvalidInputError(
                 f"Repository: PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'"
             ) from None
-        self._watch, self._has_receipts = Watch(), False
+        self._watch = Watch()
         event.listen(self.engine, "before_cursor_execute", self._expect)
         event.listen(self.engine, "after_cursor_execute", self._answered)
         event.listen(self.engine, "handle_error", lambda context: self._answered(context.connection))
@@ -105,38 +106,55 @@ class Server:
             raise found
         return found
 
-    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
-        """Begin a transaction: a reader's sees one state, a writer's is the only one with its turn."""
-        connection.execution_options(isolation_level="REPEATABLE READ" if turn is None else "READ COMMITTED")
-        connection.begin()
-        if turn is not None:
-            shield.run(self._take_turn, connection, turn)
+    def share(self) -> None:
+        """From now on, do not wait for other writers: all that these write is rows which they lock.
 
-    def _take_turn(self, connection: sa.Connection, turn: int) -> None:
-        """Be the only writer with this turn. Only with everybody's does the commit itself wait for the disk."""
-        idle = COMPUTING_SECONDS if turn == WRITERS else IDLE_SECONDS
+        They go on when this one has committed, before that is on the disk.
+        """
+        self._lock = secrets.randbits(62)
+
+    @property
+    def is_shared(self) -> bool:
+        return self._lock != self.kind.lock
+
+    def make_ready(self, connection: sa.Connection) -> None:
+        """Make the place where tables will be, and that of receipts, in the open transaction."""
+        if self.kind.schema is not None:
+            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {self.kind.schema}")
+        columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
+        connection.exec_driver_sql(f"CREATE TABLE pastmaster_receipts ({columns})")
+
+    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Begin a transaction: a reader's sees one state, a writer's is the only one that has the lock."""
+        connection.execution_options(isolation_level="READ COMMITTED" if writes else "REPEATABLE READ")
+        connection.begin()
+        if writes:
+            shield.run(self._take_lock, connection)
+
+    def _take_lock(self, connection: sa.Connection) -> None:
+        """Be the only writer, or the only one here if it is shared. Only then the commit itself waits for no disk."""
         settings = [
             f"lock_timeout = '{location.BUSY_SECONDS}s'",
-            f"idle_in_transaction_session_timeout = '{idle}s'",
+            f"idle_in_transaction_session_timeout = '{self.kind.idle:g}s'",
         ]
-        if turn != WRITERS:
+        if self.is_shared:
             settings.append("synchronous_commit = off")
-        statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({turn})"]
+        statements = [*(f"SET LOCAL {setting}" for setting in settings), f"SELECT pg_advisory_xact_lock({self._lock})"]
         connection.exec_driver_sql("; ".join(statements))  # in one go: others may wait for what this transaction holds
 
-    def commit(self, connection: sa.Connection, writes: bool, shield: Shield, settled: bool) -> None:
-        """Commit: what was written is on the disk when this returns, and with ``settled`` what was read too.
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
+        """Commit: what was written is on the disk when this returns, and if it is shared what was read too.
 
-        Others that wait for what a transaction with a turn of its own locked go on at once, before the disk has it. The
-        server writes its log in order, so a later commit that waits for the disk, as this one's second does, waits for
-        all before it: whoever ends like this tells nobody anything that a crash of the server could undo.
+        Others that wait for rows go on at once, before the disk has them. The server writes its log in order, so a
+        later commit that waits for the disk, as this one's second does, waits for all before it: whoever ends like this
+        tells nobody anything that a crash of the server could undo.
         """
         transaction = connection.get_transaction()
         assert transaction is not None
         self._expect(connection)
         try:
             transaction.commit()
-            if writes or settled:
+            if writes or self.is_shared:
                 with connection.begin():
                     connection.exec_driver_sql(TO_DISK)
         finally:
@@ -158,11 +176,6 @@ class Server:
     def leave_receipt(self, connection: sa.Connection) -> str:
         """Put a new receipt in the place of the writer's last one, in the open transaction; old ones are removed."""
         receipt = uuid.uuid4().hex
-        if not self._has_receipts and not _has_receipts(connection):
-            columns = "writer varchar(100) PRIMARY KEY, receipt varchar(32) NOT NULL, written timestamptz NOT NULL"
-            connection.execute(sa.text(f"CREATE TABLE pastmaster_receipts ({columns})"))
-        else:
-            self._has_receipts = True
         connection.execute(LEAVE, {"writer": self._writer(), "receipt": receipt})
         return receipt
 
@@ -172,8 +185,6 @@ class Server:
         It took the writer's turn and left its receipt as its last act, so whoever has the turn after it can see. A
         transaction's number would not do: after a crash the server gives the same number to another one.
         """
-        if not _has_receipts(connection):
-            return False
         query = sa.text("SELECT receipt FROM pastmaster_receipts WHERE writer = :writer")
         return connection.execute(query, {"writer": self._writer()}).scalar() == receipt
 
@@ -190,19 +201,18 @@ class Server:
         if "idle-in-transaction" in reason:
             return RepositoryError(
                 f"{self.place} has undone a change that stood still between two statements for more than "
-                f"{IDLE_SECONDS} seconds ({COMPUTING_SECONDS} where tasks are valued), so that others go on: try again"
+                f"{self.kind.idle:g} seconds, so that others go on: try again"
             )
         if "No space left" in reason:
             return RepositoryError(f"the disk of {self.place} is full, nothing was changed: make room and try again")
         return None
 
 
-TO_DISK = "SET LOCAL synchronous_commit = on; SELECT pg_logical_emit_message(true, 'pastmaster', '')"
-"""A transaction that leaves nothing but an entry in the server's log, and waits until that is on the disk."""
-
-
-def _has_receipts(connection: sa.Connection) -> bool:
-    return connection.execute(sa.text("SELECT to_regclass('pastmaster_receipts')")).scalar() is not None
+TO_DISK = (
+    "SET LOCAL synchronous_commit = on; SELECT CASE WHEN pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn() "
+    "THEN pg_logical_emit_message(true, 'pastmaster', '') END"
+)
+"""A transaction that waits until the server's log is on the disk: unless it is, by an entry of its own there."""
 
 
 COMING_BACK = (

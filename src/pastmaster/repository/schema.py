@@ -16,17 +16,45 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 REVISION = "0001"
 """The newest migration: what this version of the library reads and writes."""
-VERSION_TABLE = "pastmaster_version"
-"""Where Alembic keeps the schema's revision: not under the name that every other program uses."""
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # in SQLite the row's own number, which needs no index
 metadata = sa.MetaData()
+
+
+@dataclass
+class Kind:
+    """What a database holds, and how it is kept."""
+
+    what: str  # as errors call it
+    caller: str  # what errors begin with
+    tables: sa.MetaData
+    revision: str  # the newest migration
+    version_table: str  # of Alembic: not under the name that every other program uses
+    migrations: list[Path]  # folders
+    lock: int  # on a server: the number of the lock that a writer has
+    idle: float  # there: seconds between two statements, after which a writer that stands still is given up
+    schema: str | None = None  # there: where the tables are
+    log: bool = False  # in a file: whether it has a write-ahead log
+
+
+REPOSITORY = Kind(
+    "a repository",
+    "Repository",
+    metadata,
+    REVISION,
+    "pastmaster_version",
+    [Path(__file__).parent / "migrations" / "versions"],
+    lock=7245311,
+    idle=120.0,  # tasks are solved and valued between statements
+)
 
 
 class Bytes(sa.LargeBinary):
@@ -109,6 +137,14 @@ sequences = sa.Table(
     sa.Column("name", sa.String(16), primary_key=True),  # a table's name
     sa.Column("last", sa.BigInteger, nullable=False),  # the last id given out
 )
+
+identity = sa.Table("identity", metadata, sa.Column("id", sa.String(32), primary_key=True), sqlite_with_rowid=False)
+"""One row: a random text, ``signed``, by which others know the repository; its copies have the same."""
+
+
+def signed(text: str) -> str:
+    """A text with a checksum of its own."""
+    return text + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def row_checksum(table: str, row: Mapping[str, Any]) -> str:

@@ -1,10 +1,10 @@
-"""A repository in a SQLite file.
+"""A database in a SQLite file.
 
 All that was committed is in the one file: SQLite keeps a rollback journal, which holds the former state of what a
 transaction is changing and is deleted when the transaction ends. With a write-ahead log the latest changes are in a
 second file, which is lost when the first is copied or restored alone, and readers need to write a third. But it brings
-a commit to the disk at once, where a journal takes five or six times as long, so a file has one while it is served
-(``keep_log``). It is turned off when the service ends; after a kill, when the file is opened.
+a commit to the disk at once, where a journal waits for it several times. So the service's own file has one, and a
+repository never.
 
 SQLite asks for locks without waiting. The waiting is done here, where Ctrl-C ends it.
 """
@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from pastmaster.errors import DamagedError, InvalidInputError, RepositoryError
 from pastmaster.repository import journals, location
 from pastmaster.repository.forks import USERS, identity
-from pastmaster.repository.schema import metadata
+from pastmaster.repository.schema import REPOSITORY, Kind
 from pastmaster.shield import Shield
 
 State = tuple[int, str]
@@ -65,13 +65,12 @@ class Handle(sqlite3.Connection):
 class File:
     """The file, and connections to it."""
 
-    def __init__(self, url: sa.URL, create: bool) -> None:
-        _check_path(url, create)
-        self.place = str(url.database)
+    def __init__(self, place: str | Path, create: bool = False, kind: Kind = REPOSITORY) -> None:
+        self.place, self.kind = str(place), kind
+        _check_path(self.place, create)
         self.path = Path(os.path.abspath(self.place))  # whatever the working directory will be
         self.identity = identity(self.path)
         self._state: State | None = None
-        self._logs = False  # whether it is to have a write-ahead log
         if self.identity is not None:
             with USERS.alone(self.identity) as alone:
                 if alone:  # else it was looked at when it was opened first
@@ -87,8 +86,8 @@ class File:
         may_write = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
         if not may_write and journals.keeps_log(self.path):
             raise RepositoryError(
-                f"Repository: {self.place} has a write-ahead log, as a file that is served has, and may only be read "
-                "here, must be writable: ask its owner for a copy made by `pastmaster repo backup`"
+                f"{self.kind.caller}: {self.place} has a write-ahead log and may only be read here, must be writable: "
+                "ask its owner for a copy made by `pastmaster repo backup`"
             )
 
     def mode(self) -> int:
@@ -132,13 +131,13 @@ class File:
             )
         return answers[0]
 
-    def begin(self, connection: sa.Connection, turn: int | None, shield: Shield) -> None:
+    def begin(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Begin a transaction, when there is no other writer; a reader sees the last state there was before."""
         connection.begin()
 
         def lock() -> None:
             try:
-                if turn is not None:  # takes its lock at once: it cannot fail half-way because another was first
+                if writes:  # takes its lock at once: it cannot fail half-way because another was first
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 else:
                     connection.exec_driver_sql("BEGIN")
@@ -153,7 +152,7 @@ class File:
         self._check_identity("nothing was changed")
         self._check_state(connection, seen)
 
-    def commit(self, connection: sa.Connection, writes: bool, shield: Shield, settled: bool) -> None:
+    def commit(self, connection: sa.Connection, writes: bool, shield: Shield) -> None:
         """Commit: what was written is on the disk when this returns; what can be read is there already."""
         handle = _handle(connection)
         if handle.process != os.getpid():
@@ -206,7 +205,7 @@ class File:
             what, name = f"a {found[0]}"[:20], str(found[1])[:60]
             raise DamagedError(f"{self.place} holds {what} {name!r} that computes, must hold records alone")
 
-    def stamp(self, connection: sa.Connection) -> None:
+    def make_ready(self, connection: sa.Connection) -> None:
         """Give a new file a number of its own, and a count of its commits, in the open transaction."""
         handle = _handle(connection)
         handle.execute(f"PRAGMA user_version={_new_stamp()}")
@@ -233,8 +232,6 @@ class File:
             handle.execute("PRAGMA foreign_keys=ON")
             handle.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on the disk too before it counts
             handle.execute("PRAGMA cache_spill=OFF")  # nothing is written, or locked for it, before the commit
-            if self._logs:
-                _set_log(handle, True)
         except BaseException:
             handle.close()
             raise
@@ -253,7 +250,7 @@ class File:
             )
 
     @contextmanager
-    def _idle_connection(self) -> Iterator[tuple[Shield, sa.Connection]]:
+    def idle_connection(self) -> Iterator[tuple[Shield, sa.Connection]]:
         """A connection without a transaction, which no fork happens beside."""
         with Shield() as shield:
             number = self.enter()
@@ -263,28 +260,31 @@ class File:
             finally:
                 self.leave(number)
 
-    def keep_log(self, wanted: bool) -> None:
-        """Keep a write-ahead log from now on, or none, unless somebody else uses the file now."""
-        if wanted != self._logs:
-            self._logs = wanted
-            self.release()
-        with self._idle_connection() as (_, connection):
-            _set_log(_handle(connection), wanted)
+    def set_log(self) -> None:
+        """Have a write-ahead log if a file of this kind has one, and else none; not while somebody else uses it."""
+        with self.idle_connection() as (_, connection):
+            _set_log(_handle(connection), self.kind.log)
 
     def explained(self, reason: str) -> RepositoryError | None:
         """SQLite's error in one sentence, None if there is none for it."""
+        if reason.removeprefix("no such table: ") in self.kind.tables.tables:
+            return DamagedError(f"{self.place} is damaged: a table is not there ({reason}). Restore a backup")
         for sign, sentence in COMPLAINTS.items():
             if sign in reason:
-                kind = DamagedError if "damaged" in sentence else RepositoryError
-                return kind(sentence.format(place=self.place, reason=reason))
+                error = DamagedError if "damaged" in sentence else RepositoryError
+                return error(sentence.format(place=self.place, what=self.kind.what, reason=reason))
         return None
 
     def copy(self, target: Path) -> None:
         """Copy the file as it is at one moment into another, which is made; writers wait meanwhile."""
+        with self.idle_connection() as (shield, connection):
+            self._patiently(shield, lambda: self.copy_seen(connection, target))
+
+    def copy_seen(self, connection: sa.Connection, target: Path) -> None:
+        """The same, as a connection sees it, in its transaction if there is one."""
         copied = sqlite3.connect(target)
         try:
-            with self._idle_connection() as (shield, connection):
-                self._patiently(shield, lambda: _handle(connection).backup(copied))
+            _handle(connection).backup(copied)
             copied.execute("PRAGMA journal_mode=DELETE")
             copied.execute(f"PRAGMA user_version={_new_stamp()}")  # it goes its own way from here
             copied.commit()
@@ -292,18 +292,14 @@ class File:
             copied.close()
 
 
-LOST_TABLES = dict.fromkeys(
-    (f"no such table: {name}" for name in metadata.tables),
-    "{place} is damaged: a table is not there ({reason}). Restore a backup",
-)
 FULL = "the disk is full, nothing was changed in {place}: make room and try again ({reason})"
-COMPLAINTS = LOST_TABLES | {
+COMPLAINTS = {
     "disk is full": FULL,
     "No space left": FULL,
     "disk I/O error": "{place} cannot be written, nothing was changed: is the disk full? ({reason})",
     "readonly database": "{place} is read-only, nothing was changed: make file and folder writable, or read a copy "
     "made by `pastmaster repo backup` ({reason})",
-    "not a database": "{place} is not a repository: it is some other kind of file, or its beginning is damaged",
+    "not a database": "{place} is not {what}: it is some other kind of file, or its beginning is damaged",
     "malformed": "{place} is damaged ({reason}): see what `pastmaster repo check` still finds, or restore a backup",
     "unable to open": "{place} cannot be opened: may file and folder be read and written? ({reason})",
 }
@@ -343,11 +339,11 @@ def _set_log(handle: Handle, wanted: bool) -> None:
         cursor.close()
 
 
-def _check_path(url: sa.URL, create: bool) -> None:
+def _check_path(place: str, create: bool) -> None:
     """Refuse a path at which no SQLite file is or can be."""
-    if not url.database or url.database == ":memory:":
-        raise InvalidInputError(f"Repository: {url.database or 'the path'} is no file, must be one: it is what lasts")
-    path = Path(url.database)
+    if place in ("", ":memory:"):
+        raise InvalidInputError(f"Repository: {place or 'the path'} is no file, must be one: it is what lasts")
+    path = Path(place)
     try:
         if path.is_dir():
             raise RepositoryError(f"Repository: {path} is a directory, must be a file")

@@ -20,10 +20,10 @@ from pastmaster.checks import each, file_path, flag, listed, whole, within
 from pastmaster.clustering import Clustering
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.generators import Rng, checked_rng
-from pastmaster.repository import admission, archive, clusterings, known, names, rows
+from pastmaster.repository import admission, archive, clusterings, known, location, names, rows
 from pastmaster.repository.addition import Addition, check_like, commit
 from pastmaster.repository.backup import back_up
-from pastmaster.repository.check import examine
+from pastmaster.repository.check import examine, examine_service
 from pastmaster.repository.clusterings import ClusteringRecord
 from pastmaster.repository.database import Database
 from pastmaster.repository.forgetting import forget_task
@@ -32,6 +32,7 @@ from pastmaster.repository.memory import Contents, Lazy, on
 from pastmaster.repository.records import PolicyRecord, Stored, TaskRecord, joined_bounds
 from pastmaster.repository.schema import RECORDS
 from pastmaster.repository.spot_check import Checked, check_values
+from pastmaster.repository.sqlite import File
 from pastmaster.repository.streams import StoredRun, Stream, run_row, stored_runs
 from pastmaster.repository.worth import matrix_of_record
 from pastmaster.reuse import Experience, TransferRun
@@ -241,7 +242,7 @@ class Repository:
             self.database.write(forget)
 
     def check(self, *, values: bool = False, rng: Rng = None) -> Checked:
-        """Read every record and verify every checksum; returns the damage.
+        """Read every record and verify every checksum, look at the file of the service too; returns the damage.
 
         That finds what changed after it was written, and not what was wrong when it was written: a value that is not
         its policy's, stored with a right checksum, is found only by computing it again (``values=True``).
@@ -279,6 +280,8 @@ class Repository:
         with self.database.snapshot() as still:
             examiner = examine(still)
             found = Checked(examiner.damage)
+            if isinstance(self.database.backend, File):
+                found += examine_service(self.database.backend.path, str(location.beside(Path(self.place))))
             if generator is not None:
                 check_values(still, found, examiner, generator)
             return found
@@ -564,7 +567,8 @@ class Repository:
         """Copy the repository as it is at one moment into a new file, beside whoever writes; every record is checked.
 
         The file appears only when it is whole and on the disk. It is a repository of its own: to restore it, put it
-        where the old one was while nobody has that open. Not for PostgreSQL, which has pg_dump.
+        where the old one was while nobody has that open. If there is a file of the service, ``tasks.service.db``, it is
+        copied as it is at the same moment, beside the new file. Not for PostgreSQL, which has pg_dump.
 
         Examples
         --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import ExitStack
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -18,6 +19,7 @@ from pastmaster.service.metrics import Metrics
 from pastmaster.service.openapi import document
 from pastmaster.service.operations import Ask, Cancel, Look, Refused, Tell, TellMany
 from pastmaster.service.policies import policy_file
+from pastmaster.service.schema import opened
 from pastmaster.service.state import Describe
 from pastmaster.service.tasks import make_task, remove_task
 from pastmaster.service.tokens import Keys
@@ -34,14 +36,14 @@ class Service:
 
     def __init__(self, repository: Repository, *, rate: float = 10_000.0, sweep: float = 1.0) -> None:
         self.repository, self.metrics = repository, Metrics()
-        self.engine = Engine(repository.database, sweep=sweep, committed=self.metrics.commit)
-        self.gate = Gate(Keys(repository.database), Rates(rate))
-        self.live = Live(repository.database, self.engine)
-
-    def close(self) -> None:
-        """End its threads."""
-        self.gate.keys.close()
-        self.engine.close()
+        with ExitStack() as stack:
+            database = stack.enter_context(opened(repository))
+            self.engine = Engine(database, sweep=sweep, committed=self.metrics.commit)
+            stack.callback(self.engine.close)
+            self.gate = Gate(Keys(database), Rates(rate))
+            stack.callback(self.gate.keys.close)
+            self.live = Live(database, self.engine)
+            self.close = stack.pop_all().close  # ends its threads
 
 
 # Decisions
@@ -84,7 +86,7 @@ async def state(service: Service, request: Request) -> Any:
 
 async def tasks(service: Service, request: Request) -> answers.TaskNames:
     """Read the names of all tasks."""
-    return {"tasks": await asyncio.to_thread(service.repository.database.read, store.task_names)}
+    return {"tasks": await asyncio.to_thread(service.live.database.read, store.task_names)}
 
 
 async def make(service: Service, request: Request) -> Reply:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,10 +24,11 @@ import sqlalchemy as sa
 
 from pastmaster.errors import DamagedError, PastmasterError
 from pastmaster.repository.database import Database
+from pastmaster.repository.postgres import Server
 from pastmaster.service import store
 from pastmaster.service.decider import Decider, Row
 from pastmaster.service.operations import Ask, Expire, Operation, Refused, Turn, away
-from pastmaster.service.schema import prepare, tasks
+from pastmaster.service.schema import tasks
 
 MOST_AT_ONCE = 1000  # episodes in one transaction, as far as its last request does not bring more
 LONG = 10.0  # seconds of a transaction after which the database counts as away
@@ -45,7 +45,7 @@ class Waiting(NamedTuple):
 
 
 class Engine:
-    """Does operations on the tasks of a database.
+    """Does operations on the tasks of a service's database.
 
     Parameters
     ----------
@@ -66,15 +66,14 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         committed: Callable[[int, float], None] = lambda count, seconds: None,
     ) -> None:
-        prepare(database)
-        database.keep_log(True)
+        if isinstance(database.backend, Server):
+            database.backend.share()
         self.database = database
         self.expired = 0
         self.failure: str | None = None  # of the last transaction
         self._missed = False  # whether the last sweep failed
         self._began: float | None = None  # when the transaction began that is not over yet
         self._sweep_every, self._clock, self._committed = sweep, clock, committed
-        self._turn = secrets.randbits(62)
         self._transaction, self._last = 0.0, 0  # seconds of one, on average; operations in the last
         self._deciders: dict[int, Decider] = {}
         self._times: dict[int, tuple[float, float]] = {}  # of each task: its time, and ours, when it was last looked at
@@ -99,7 +98,6 @@ class Engine:
         self._thread.join()
         if first:
             self._look()
-            self.database.keep_log(False)
 
     @property
     def healthy(self) -> bool:
@@ -161,7 +159,7 @@ class Engine:
         try:
             late, clocks = self.database.read(self._deadlines)
             if clocks:
-                self.database.write(lambda connection: store.count_on(connection, clocks), self._turn)
+                self.database.write(lambda connection: store.count_on(connection, clocks))
         except Exception:  # of whatever kind: this thread must go on, and the next look may succeed
             self._missed, late = True, []
         else:
@@ -193,9 +191,9 @@ class Engine:
         writes = any(operation.writes for operation in operations)
         try:
             if writes:
-                answers = self.database.write(lambda c: self._work(c, operations, True), self._turn)
+                answers = self.database.write(lambda c: self._work(c, operations, True))
             else:
-                answers = self.database.read(lambda c: self._work(c, operations, False), settled=True)
+                answers = self.database.read(lambda c: self._work(c, operations, False))
         except PastmasterError as error:
             self.failure = str(error)
             log.error("failed", extra={"fields": {"error": self.failure}})

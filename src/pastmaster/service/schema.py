@@ -1,4 +1,6 @@
-"""The tables of the service, beside those of the repository in the same database.
+"""The database of the service: its tables, in a file or a schema of its own beside the repository.
+
+It names policies by their content, and knows the repository by its identity.
 
 An episode is one row. Every ask and every close (told, cancelled or expired) is an *event* of its task, numbered from 1
 on: the row has the numbers of both. So the rows tell the order of all calls. A task's *state* is its selector as it was
@@ -7,18 +9,21 @@ after so many events; the rows say what happened since.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
-from pastmaster.errors import RepositoryError
-from pastmaster.repository.database import Database, migrate
-from pastmaster.repository.schema import ID, Bytes
+from pastmaster.errors import InvalidInputError, RepositoryError
+from pastmaster.repository import Repository, location
+from pastmaster.repository.database import Database
+from pastmaster.repository.schema import ID, Bytes, Kind, identity
+from pastmaster.repository.sqlite import File
+from pastmaster.tables import shown
 
-REVISION = "0001"
-VERSION_TABLE = "pastmaster_service_version"
-MIGRATIONS = [Path(__file__).parent / "migrations" / "versions"]
 OPEN, TOLD, CANCELLED, EXPIRED = range(4)
 """What became of an episode."""
 Outcome = Literal["open", "told", "cancelled", "expired"]
@@ -95,27 +100,53 @@ tokens = sa.Table(
 )
 
 
-TURN = 7245312
-"""The turn of whoever makes or removes tasks and tokens: they neither wait for writers of policies, who may compute for
-long in a transaction, nor may stand still for as long as these."""
+repository = sa.Table("service_repository", metadata, sa.Column("identity", sa.String(32), primary_key=True))
+"""One row: the repository whose policies the tasks name."""
+
+SERVICE = Kind(
+    "the database of a service",
+    "serve",
+    metadata,
+    "0001",
+    "pastmaster_service_version",
+    [Path(__file__).parent / "migrations" / "versions"],
+    lock=7245312,
+    idle=10.0,
+    schema="pastmaster_service",
+    log=True,
+)
 
 
-def prepare(database: Database) -> None:
-    """Make the tables of the service where there are none, and bring them up to date."""
-    if database.read(_revision) == REVISION:
-        return
+@contextmanager
+def opened(given: Any) -> Iterator[Database]:
+    """The service's own database: a file beside that of a repository, or a schema of the same server."""
+    if not isinstance(given, Repository):
+        raise InvalidInputError(f"serve: repository is {shown(given)}, must be a Repository")
+    own = given.database.read(lambda connection: connection.execute(sa.select(identity.c.id)).scalar())
+    file = given.database.backend
+    if isinstance(file, File):
+        place: Any = location.beside(file.path)
+        with suppress(OSError):  # it is there, or cannot be made, as is then told
+            os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file.mode()))
+    else:
+        place = file.engine.url.render_as_string(hide_password=False)
+    with closing(Database(place, create=True, kind=SERVICE)) as database:
+        known = database.read(_repository) or database.write(lambda connection: _belong(connection, own))
+        if known != own:
+            raise RepositoryError(
+                f"serve: {database.place} belongs to another repository than {given.place}, must be its own: put that "
+                "repository back, or take those tables away to begin anew"
+            )
+        yield database
 
-    def upgrade(connection: sa.Connection) -> None:
-        migrate(connection, database.place, MIGRATIONS, VERSION_TABLE, _revision(connection), REVISION)
 
-    try:
-        database.write(upgrade)
-    except RepositoryError as error:
-        raise RepositoryError(f"serve: {error}") from error.__cause__
+def _repository(connection: sa.Connection) -> Any:
+    return connection.execute(sa.select(repository.c.identity)).scalar()
 
 
-def _revision(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found: str | None = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    return found
+def _belong(connection: sa.Connection, own: Any) -> Any:
+    """Note the repository, unless another process has meanwhile."""
+    if (known := _repository(connection)) is not None:
+        return known
+    connection.execute(sa.insert(repository).values(identity=own))
+    return own

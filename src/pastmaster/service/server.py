@@ -16,7 +16,7 @@ from pastmaster.checks import called_as, text, whole, within
 from pastmaster.errors import InvalidInputError, RepositoryError
 from pastmaster.repository import Repository
 from pastmaster.service.logs import start_log
-from pastmaster.service.tasks import opened
+from pastmaster.service.schema import opened
 from pastmaster.service.tokens import Token, list_tokens
 
 BACKLOG = 2048
@@ -72,8 +72,8 @@ def started(repository: Repository, *, port: int = 0, rate: float = 1e9) -> Iter
     >>> state["told"], state["arms"][state["best"]["arm"]]["name"]
     (20, 'blue')
     """
-    with called_as("started"):
-        opened(repository)
+    with called_as("started"), opened(repository):
+        pass  # whatever is wrong with it is told here
     with _server("started", repository, "127.0.0.1", port, rate, [], False) as (server, url, listening):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -13,14 +13,13 @@ import sqlalchemy as sa
 from pastmaster.checks import LARGEST_SEED, called_as, chosen, flag, is_whole, is_word, listed, text, whole, within
 from pastmaster.errors import InvalidInputError
 from pastmaster.repository import Repository, rows
-from pastmaster.repository.database import Database
 from pastmaster.repository.names import distinct_names
 from pastmaster.reuse import RECOMMENDED
 from pastmaster.reuse.selector import Selector
 from pastmaster.service import store
 from pastmaster.service.decider import SERVED
 from pastmaster.service.operations import Refused
-from pastmaster.service.schema import TURN, prepare
+from pastmaster.service.schema import opened
 from pastmaster.tables import shown
 from pastmaster.texts import printable
 from pastmaster.values.bounds import checked_bounds
@@ -86,7 +85,7 @@ def make_task(
         Whether it was made now; False if it had been made before, with the same arguments.
     """
     with called_as(CALLER):
-        database, name = opened(repository), checked_name(name, "name")
+        name = checked_name(name, "name")
         wanted = {
             "sources": _given_sources(sources),
             "selector": None if selector is None else chosen(CALLER, "selector", selector, SERVED),
@@ -102,18 +101,19 @@ def make_task(
         if expired_return is not None:
             wanted["expired_return"] = within(CALLER, "expired_return", expired_return, -math.inf, math.inf) + 0.0
         content = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
-        if content in database.read(lambda connection: _contents(connection, name)):  # whatever is kept by now
-            return False
-        made, arms = _selector(repository, wanted)
-        settings = {key: wanted[key] for key in ("lease", "most_open", "expired_return")}
-        settings |= {"arms": arms, "content": content}
-    return database.write(lambda connection: _store(connection, name, settings, made), TURN)
+        with opened(repository) as database:
+            if content in database.read(lambda connection: _contents(connection, name)):  # whatever is kept by now
+                return False
+            made, arms = _selector(repository, wanted)
+            settings = {key: wanted[key] for key in ("lease", "most_open", "expired_return")}
+            settings |= {"arms": arms, "content": content}
+            return database.write(lambda connection: _store(connection, name, settings, made))
 
 
 def remove_task(repository: Repository, name: str) -> None:
     """Remove a task with all its episodes."""
     with called_as("remove_task"):
-        database, name = opened(repository), checked_name(name, "name")
+        name = checked_name(name, "name")
 
     def work(connection: sa.Connection) -> None:
         row = store.task_rows(connection, [name], locked=True).get(name)
@@ -121,15 +121,8 @@ def remove_task(repository: Repository, name: str) -> None:
             raise Refused(404, "no_task", f"remove_task: there is no task {name}")
         store.remove_task(connection, row["id"])
 
-    database.write(work, TURN)
-
-
-def opened(repository: Any) -> Database:
-    """The database of a repository, with the tables of the service."""
-    if not isinstance(repository, Repository):
-        raise InvalidInputError(f"{CALLER}: repository is {shown(repository)}, must be a Repository")
-    prepare(repository.database)
-    return repository.database
+    with called_as("remove_task"), opened(repository) as database:
+        database.write(work)
 
 
 def checked_name(name: Any, argument: str) -> str:

@@ -19,8 +19,8 @@ from pastmaster.checks import called_as, chosen
 from pastmaster.errors import InvalidInputError, PastmasterError
 from pastmaster.repository import Repository
 from pastmaster.repository.database import Database
-from pastmaster.service.schema import TURN, tokens
-from pastmaster.service.tasks import checked_name, opened
+from pastmaster.service.schema import opened, tokens
+from pastmaster.service.tasks import checked_name
 
 ROLES = ("read", "decide", "admin")
 """What a token allows, each with all before it."""
@@ -52,7 +52,6 @@ def add_token(repository: Repository, name: str, role: str) -> str:
         What it allows: to look, to ask and tell too, to make and remove tasks too.
     """
     with called_as("add_token"):
-        database = opened(repository)
         name, role = checked_name(name, "name"), chosen("add_token", "role", role, ROLES)
     secret = PREFIX + secrets.token_urlsafe(32)
 
@@ -62,28 +61,29 @@ def add_token(repository: Repository, name: str, role: str) -> str:
         row = {"name": name, "role": role, "digest": _digest(secret), "revoked": False}
         connection.execute(sa.insert(tokens), row)
 
-    database.write(work, TURN)
+    with called_as("add_token"), opened(repository) as database:
+        database.write(work)
     return secret
 
 
 def revoke_token(repository: Repository, name: str) -> None:
     """Refuse the token of this name from now on, in every process within a second."""
     with called_as("revoke_token"):
-        database, name = opened(repository), checked_name(name, "name")
+        name = checked_name(name, "name")
 
     def work(connection: sa.Connection) -> None:
         if not connection.execute(sa.update(tokens).where(tokens.c.name == name).values(revoked=True)).rowcount:
             raise InvalidInputError(f"revoke_token: name is {name}, must be that of a token")
 
-    database.write(work, TURN)
+    with called_as("revoke_token"), opened(repository) as database:
+        database.write(work)
 
 
 def list_tokens(repository: Repository) -> list[Token]:
     """All tokens, also those revoked."""
-    with called_as("list_tokens"):
-        database = opened(repository)
     query = sa.select(tokens.c.name, tokens.c.role, tokens.c.revoked).order_by(tokens.c.name)
-    return database.read(lambda c: [Token(name, role, bool(revoked)) for name, role, revoked in c.execute(query)])
+    with called_as("list_tokens"), opened(repository) as database:
+        return database.read(lambda c: [Token(name, role, bool(revoked)) for name, role, revoked in c.execute(query)])
 
 
 class Keys:

@@ -1,11 +1,14 @@
-"""The first schema: records of six kinds, their arrays, and the ids given out."""
+"""The first schema: records of six kinds, their arrays, the ids given out, the repository's identity."""
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+
+from pastmaster.repository.schema import signed
 
 revision = "0001"
 down_revision = None
@@ -54,6 +57,8 @@ def upgrade() -> None:
         sa.Column("last", sa.BigInteger, nullable=False),
     )
     op.bulk_insert(sequences, [{"name": name, "last": 0} for name in RECORDS])
+    identity = op.create_table("identity", sa.Column("id", sa.String(32), primary_key=True), sqlite_with_rowid=False)
+    op.bulk_insert(identity, [{"id": signed(secrets.token_hex(8))}])
 
 
 def _records(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> None:
