@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 
 import sqlalchemy as sa
 
@@ -42,9 +41,11 @@ def task_records(connection: sa.Connection, wanted: Sequence[int] | None = None)
     for batch in rows.batches(of_record):
         here = policies_table.c.id.in_(batch)
         for raw in connection.execute(sa.select(policies_table).where(here)).mappings():
-            with suppress(DamagedError):
+            try:
                 row = rows.verified("policies", raw)
-                policies[row["id"]] = PolicyRecord.of(row, names.get(row["id"], ""))
+            except DamagedError:
+                continue
+            policies[row["id"]] = PolicyRecord.of(row, names.get(row["id"], ""))
     return Records(TaskRecord.of(row, policies[row["policy_of_record"]]) for row in found)
 
 

@@ -517,7 +517,7 @@ class Repository:
 
     def sources(self) -> list[Stored]:
         """The policies that the latest clustering keeps: those of record in its representatives now, each once."""
-        return list(self.named_sources().values())
+        return self.database.read(lambda c: self._contents.policies.get(on(c), clusterings.source_ids(c)))
 
     def named_sources(self) -> dict[str, Stored]:
         """The policies of ``sources()`` by name, as ``transfer`` takes them."""
