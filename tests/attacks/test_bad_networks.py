@@ -20,7 +20,7 @@ from faults import acknowledge, acknowledged, repetitions, small_task
 from postgres import Server
 
 from pastmaster import Repository, RepositoryError
-from pastmaster.repository import postgres, watch
+from pastmaster.repository import postgres, schema, watch
 
 HANG = 60.0
 
@@ -140,7 +140,7 @@ def test_a_server_that_says_nothing_after_the_login_is_given_up(
 
 def vanish_inside(place: str, log: Path) -> None:
     """Take the writer's turn, and stop: as a machine that lost its power looks to the server."""
-    postgres.COMPUTING_SECONDS = 1
+    schema.REPOSITORY.idle = 1
     repository = Repository(place)
 
     def work(_: object) -> None:
