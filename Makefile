@@ -1,7 +1,7 @@
 # Every target works on a fresh clone with CPython 3.11 or later and pip: it makes .venv and installs what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-JOBS ?= 2
+JOBS ?= 3  # some tests wait: three keep two cores busy
 
 VERSIONS ?= newest
 WITHOUT ?=
